@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
-.PHONY: help demo cluster bench install check test fuzz lint format clean
+.PHONY: help demo cluster bench pictures install check test fuzz lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,9 +25,12 @@ cluster: $(VENV)/.scan ## crawl a simulated web with three nodes, kill one, and 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy
 
+pictures: $(VENV)/.scan $(VENV)/.test ## the pictures of the docs, from a small crawl (needs chromium)
+	@$(BIN)/python -m benchmarks.pictures
+
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
-check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests, in two minutes
+check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 

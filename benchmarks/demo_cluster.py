@@ -207,7 +207,7 @@ def but(twice: int) -> str:
 def files() -> str:
     return (
         f"\nIn {OUT}/node1, node2 and node3: log.txt, job/ (the shards), warc/ (archive, crawl log,"
-        " report.txt).\ndocs/cluster.md says how to do the same on real machines."
+        " report.txt).\ndocs/machines.md says how to do the same on real machines."
     )
 
 

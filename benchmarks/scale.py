@@ -1,7 +1,8 @@
 """The plan for 15 billion pages in four weeks: a model of 4 to 1,000 nodes. It crawls nothing.
 
 Domains of the sizes that Common Crawl publishes, or those of a list of URLs, go to shards as a
-crawl's do. Each node serves all its hosts equally, with their delay. docs/scale.md has the results.
+crawl's do. Each node serves all its hosts equally, with their delay. docs/machines.md has the
+results.
 """
 
 from __future__ import annotations

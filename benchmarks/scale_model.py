@@ -178,7 +178,7 @@ def traffic(
 
 
 def bytes_per_link(per_message: float) -> float:
-    """A curve through measured sizes (docs/scale.md): 156 alone, 55 of ten, 34 of 500."""
+    """A curve through measured sizes (docs/machines.md): 156 alone, 55 of ten, 34 of 500."""
     return float(34 + 122 * per_message**-0.72)
 
 
@@ -211,7 +211,7 @@ class Needs(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Of a page and a URL, as measured (docs/scale.md)."""
+    """Of a page and a URL, as measured (docs/machines.md)."""
 
     page_ms: float = 1.05  # `vs-scrapy`; 1.38 to 1.61 over an hour in `soak`
     tls: float = 0.76  # `https`: pages per CPU second against HTTP

@@ -15,6 +15,7 @@ import asyncio
 import resource
 from collections.abc import Callable
 from queue import SimpleQueue
+from resource import getrusage
 from threading import Thread
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeVar
@@ -60,18 +61,19 @@ class AdaptiveExecutor:
 
         The work is done even if the future is not awaited, or cancelled.
         """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[T] = asyncio.Future()  # of the running loop
         began_at = monotonic()
         if waits or self._away or began_at < self._away_until:
             self._send(_Job(work, future))
             return future
-        switches_before = _voluntary_switches()
+        # How often this thread gave up the processor to wait: voluntary context switches. 0.7 µs.
+        switches_before = getrusage(_OF_THREAD).ru_nvcsw
         try:
             future.set_result(work())
         except Exception as error:  # raised where the future is awaited
             future.set_exception(error)
         ended_at = monotonic()
-        if ended_at > began_at + BLOCKED_S and _voluntary_switches() > switches_before:
+        if ended_at > began_at + BLOCKED_S and getrusage(_OF_THREAD).ru_nvcsw > switches_before:
             self._away_until = ended_at + AWAY_S
         return future
 
@@ -99,11 +101,6 @@ class AdaptiveExecutor:
                 done[-1].future.get_loop().call_soon_threadsafe(self._take, done)
             except RuntimeError:  # the event loop is closed
                 return
-
-
-def _voluntary_switches() -> int:
-    """How often this thread gave up the processor to wait (getrusage(2), ru_nvcsw). 0.7 µs."""
-    return resource.getrusage(_OF_THREAD).ru_nvcsw
 
 
 def _run_job(job: _Job) -> _Done:

@@ -135,7 +135,7 @@ FAST_PATH: Final = (
     ),
     Names(
         "scrapy.core.scraper.Slot",
-        ("add_response_request", "finish_response", "next_response_request_deferred"),
+        ("MIN_RESPONSE_SIZE", "active", "active_size"),
     ),
     Names(
         "scrapy.middleware.MiddlewareManager",

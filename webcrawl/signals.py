@@ -26,7 +26,7 @@ crawl_closing = object()
 # Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.
 # Sent by `Pump` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
 # met, CLOSE_GRACE is over or the frontier has failed; the pump repeats it until no fetch is left.
-# With `urls`: these fetches are slow, and CONCURRENT_REQUESTS leaves no room for other pages.
+# With `urls`: these fetches are slow, the target waits for them, and other pages are ready.
 # Received by `DownloadHandler`, which calls `Client.abort`.
 # Why a signal: Scrapy creates the download handler on its first use and gives no access to it.
 fetches_cut = object()

@@ -5,18 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from scrapy import Request
 
 from tests.adapters.test_handler import OK, Server, crawler_with, download
 from tests.contracts.frontier import memory_frontier
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, state_of
+from webcrawl.fetch.conditions import Validators
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Lease, Link, Step, Visit
+from webcrawl.frontier.lease import Capture, Lease, Link, Step, Visit
 
 DATE = "Sat, 01 Aug 2026 10:00:00 GMT"
-VISIT = Visit('"1"', DATE, 5, 1000.0, "sha1:A", is_conditional=True)
+VISIT = Visit(Capture(Validators('"1"', DATE), 5, 1000.0, "sha1:A"), is_conditional=True)
 NOT_MODIFIED = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+
+
+def last_visit(etag: str = "", changed: str = "", *, captured_at: float = 1.0) -> Visit:
+    return Visit(Capture(Validators(etag, changed), captured_at=captured_at), is_conditional=True)
 
 
 def asked(
@@ -54,7 +60,7 @@ def test_a_visit_is_conditional() -> None:
 
 def test_a_page_that_has_changed_comes_whole() -> None:
     with Server(OK + b"\r\nnew") as server:
-        assert asked(server, Visit('"1"', captured_at=1.0, is_conditional=True)) == (
+        assert asked(server, last_visit('"1"')) == (
             ['If-None-Match: "1"'],
             {"asked": 1},
             False,
@@ -65,12 +71,12 @@ def test_a_page_that_has_changed_comes_whole() -> None:
     ("visit", "arguments"),
     [
         (None, {}),
-        (Visit('"1"', DATE, captured_at=1.0, is_conditional=False), {}),
-        (Visit(captured_at=1.0, is_conditional=True), {}),
+        (replace(VISIT, is_conditional=False), {}),
+        (last_visit(), {}),
         (VISIT, {"method": "POST"}),
         (VISIT, {"payload": b"a user's own"}),
         (VISIT, {"headers": {"If-None-Match": ""}, "method": "HEAD"}),
-        (Visit('"1"', DATE, captured_at=0.0, is_conditional=True), {}),  # not in the archive
+        (last_visit('"1"', DATE, captured_at=0.0), {}),  # not in the archive
     ],
 )
 def test_other_requests_are_not(visit: Visit | None, arguments: dict[str, Any]) -> None:
@@ -91,7 +97,7 @@ def test_a_condition_of_the_user_stays_alone() -> None:
 
 
 def test_without_an_archive_no_capture_is_needed() -> None:
-    visit = Visit('"1"', captured_at=0.0, is_conditional=True)
+    visit = last_visit('"1"', captured_at=0.0)
     with Server(NOT_MODIFIED) as server:
         assert asked(server, visit, settings={"WARC_ENABLED": False})[2]
 
@@ -99,8 +105,7 @@ def test_without_an_archive_no_capture_is_needed() -> None:
 @pytest.mark.parametrize("etag", ['"1"\r\nX-Evil: 1', "*", '"' + "a" * 10_000 + '"'])
 def test_a_stored_validator_cannot_add_a_header(etag: str) -> None:
     with Server(OK + b"\r\n") as server:
-        visit = Visit(etag, captured_at=1.0, is_conditional=True)
-        assert asked(server, visit) == ([], {"bad_validator": 1}, False)
+        assert asked(server, last_visit(etag)) == ([], {"bad_validator": 1}, False)
         assert b"Evil" not in server.requests[-1]
 
 

@@ -10,7 +10,8 @@ import pytest
 from simweb import faults, running
 from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
-from webcrawl.commands.epilog import EXIT_CODES, MOST_USED
+from webcrawl.commands.epilog import EXIT_CODES
+from webcrawl.config.table import MOST_USED
 from webcrawl.report.lines import LEGEND
 
 SIMWEB = ("--hosts", "6", "--pages-per-host", "2", "--features", "none", "--host-delay", "0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from tests.adapters.rawserver import Run
 from webcrawl.fetch.room import HostTimes
 from webcrawl.reading.messages import LINKS_AT_A_TIME
 from webcrawl.reading.page import BodyReader, Options, Parsed
-from webcrawl.reading.reader import LargePages, ReadingFailed
+from webcrawl.reading.reader import LargeBodies, ReadingFailed
+from webcrawl.reading.sitemap import read_sitemap
 
 URL = "http://h.example/"
 PARSERS = """
@@ -58,7 +60,7 @@ def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> N
             parsers={f"test/{name}": f"parsersoftests.{name}" for name in NAMES}, revisits=True
         )
         path = [*sys.path, str(folder)]
-        pages = LargePages(options, HostTimes(), path, cpu_max_s=0.3)
+        pages = LargeBodies(options, HostTimes(), path, cpu_max_s=0.3)
 
         async def read(media_type: str, body: bytes = b"") -> Parsed:
             return await pages.read("h.example", body, media_type, URL, "noarchive")
@@ -83,6 +85,22 @@ def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
         assert await read("text/html") != here
 
     reading(run, folder, use)
+
+
+def test_a_large_sitemap_is_read_as_a_small_one(run: Run) -> None:
+    locs = "".join(f"<url><loc>/{n}</loc></url>" for n in range(3 * LINKS_AT_A_TIME + 1))
+    what = gzip.compress(f"<urlset>{locs}".encode()), [(b"content-encoding", b"gzip")], URL, True
+
+    async def go() -> None:
+        bodies = LargeBodies(Options(), HostTimes(), sys.path)
+        try:
+            file = await bodies.read_sitemap("h.example", *what)
+        finally:
+            await bodies.close()
+        assert file == read_sitemap(*what)
+        assert (len(file.entries), file.problem) == (3 * LINKS_AT_A_TIME + 1, "cut")
+
+    run(go())
 
 
 def test_a_parser_that_raises_costs_its_page_only(run: Run, folder: Path) -> None:
@@ -125,11 +143,11 @@ CRAWL = """
     import asyncio, sys
     from webcrawl.fetch.room import HostTimes
     from webcrawl.reading.page import Options
-    from webcrawl.reading.reader import LargePages
+    from webcrawl.reading.reader import LargeBodies
 
     async def main():
         parsers = {f"test/{name}": f"parsersoftests.{name}" for name in ("who", "spin")}
-        pages = LargePages(Options(parsers=parsers), HostTimes(), sys.path)
+        pages = LargeBodies(Options(parsers=parsers), HostTimes(), sys.path)
         read = await pages.read("h", b"", "test/who", "http://h/", "")
         print(read.page.links[0].rpartition("/")[2], flush=True)
         await pages.read("h", b"", "test/spin", "http://h/", "")

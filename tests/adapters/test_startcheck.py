@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import scrapy
 from scrapy import Spider
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
@@ -28,6 +31,12 @@ def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
     )
 
 
+@pytest.fixture(autouse=True)
+def script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a script, whatever other tests have imported."""
+    monkeypatch.delitem(sys.modules, "scrapy.cmdline", raising=False)
+
+
 def test_a_script_with_a_misspelt_name_is_refused() -> None:
     with pytest.raises(
         ValueError, match="SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIX"
@@ -37,6 +46,40 @@ def test_a_script_with_a_misspelt_name_is_refused() -> None:
     crawler.spider.crawl_arguments = (), {"seed": "x"}
     with pytest.raises(ValueError, match="did you mean -a seeds="):
         StartCheck.from_crawler(crawler)
+
+
+def test_a_script_with_a_wrong_value_is_refused_unless_a_command_has_checked_it() -> None:
+    crawler = crawler_of(DOWNLOAD_DELAY="x")
+    with pytest.raises(ValueError, match="DOWNLOAD_DELAY = 'x' cannot be used"):
+        StartCheck.from_crawler(crawler)
+    crawler.webcrawl.is_checked = True
+    StartCheck.from_crawler(crawler)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"SCOPE_SUFFIX": ".br"}, "SCOPE_SUFFIX is not a setting; "),
+        ({"DOWNLOAD_DELAY": "x"}, "DOWNLOAD_DELAY = 'x' cannot be used: "),
+        (
+            {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": None}},
+            "ITEM_PIPELINES: WarcPipeline is off: ",
+        ),
+    ],
+)
+def test_a_command_of_scrapy_is_refused_in_one_line(
+    given: dict[str, Any],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in a project with the add-on and without COMMANDS_MODULE."""
+    monkeypatch.setitem(sys.modules, "scrapy.cmdline", scrapy)
+    with pytest.raises(SystemExit) as ended:
+        StartCheck.from_crawler(crawler_of(**given))
+    said = capsys.readouterr().err
+    assert said.startswith(line)
+    assert (ended.value.code, len(said.splitlines())) == (2, 1)
 
 
 def test_a_doubtful_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -75,8 +118,13 @@ def test_an_entry_of_allowed_domains_that_is_no_host_gets_a_line(
     ],
 )  # fmt: skip
 def test_no_setting_of_the_log_hides_a_missing_contact(
-    setting: dict[str, Any], lines: int, capsys: pytest.CaptureFixture[str]
+    setting: dict[str, Any],
+    lines: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1, **setting))
     said = capsys.readouterr().err
     assert len(said.splitlines()) == lines

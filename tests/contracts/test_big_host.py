@@ -53,7 +53,7 @@ class Walk:
         state = self.state
         leases = state.acquire(self.now, 1000, Lane.ADMISSIONS) + state.acquire(self.now, 1000)
         state.release([(lease, self._outcome(lease)) for lease in leases], self.now)
-        next_at = min(state.next_at(), state.next_at(Lane.ADMISSIONS))
+        next_at = min(state.next_at())
         self.now = max(self.now + 0.5, next_at)
 
     def _outcome(self, lease: Lease) -> Outcome:

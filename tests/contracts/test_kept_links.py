@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.contracts.frontier import POLITE, Driver, run
-from webcrawl.commands.frontier import REASONS, Command
+from webcrawl.commands.frontier import Command
+from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, LocalFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.host import State
@@ -97,36 +98,23 @@ def test_a_deferred_host_takes_no_memory(tmp_path: Path) -> None:
     run(check())
 
 
-def between_runs(driver: Driver, jobdir: Path, reasons: str) -> Coroutine[Any, Any, None]:
-    async def retry() -> None:
-        await driver.frontier.close()
-        await asyncio.to_thread(command, jobdir, reasons)
-        driver.frontier = opened(jobdir, retry_times=0).frontier
-
-    return retry()
+async def between_runs(driver: Driver, jobdir: Path, reasons: str) -> None:
+    await driver.frontier.close()
+    await asyncio.to_thread(command, jobdir, reasons)
+    driver.frontier = opened(jobdir, retry_times=0).frontier
 
 
-def while_it_runs(driver: Driver, jobdir: Path, reasons: str) -> Coroutine[Any, Any, None]:
-    async def retry() -> None:
-        await driver.put("http://z/")  # so that it is asked for leases at all
-        asked = asyncio.create_task(asyncio.to_thread(command, jobdir, reasons))
-        while not asked.done():
-            driver.now += 1.0
-            for lease in await driver.leases(0):
-                raise AssertionError(lease)
-            await asyncio.sleep(0.01)
-        await asked
-        assert not (jobdir / RETRY).exists()
-
-    return retry()
+async def while_it_runs(driver: Driver, jobdir: Path, reasons: str) -> None:
+    """As the command asks the running crawl (`extensions.steering`)."""
+    assert await driver.frontier.retry(kept_reasons([reasons]), driver.now) == 3
 
 
-def command(jobdir: Path, reasons: str) -> None:
+def command(jobdir: Path, reasons: str, exitcode: int = 0) -> None:
     made = Command()
     made.exitcode = 0
     options = type("Options", (), {"retry": reasons, "export": None})
     made.run([str(jobdir)], options)  # type: ignore[arg-type]
-    assert made.exitcode == 0
+    assert made.exitcode == exitcode
 
 
 @pytest.mark.parametrize("when", [between_runs, while_it_runs])
@@ -149,5 +137,21 @@ def test_retry_puts_kept_links_in_line_at_once(
 
 
 def test_reasons_are_those_that_links_are_kept_for() -> None:
-    assert {"dns", "connect", "connect_timeout", "timeout", "reset"} < REASONS
-    assert {"robots_unreachable", "host_retired"} < REASONS
+    assert {"dns", "connect", "connect_timeout", "timeout", "reset"} < KEPT_REASONS
+    assert {"robots_unreachable", "host_retired"} < KEPT_REASONS
+    assert kept_reasons(["all"]) == KEPT_REASONS
+    assert kept_reasons(["dns, reset", "timeout"]) == {"dns", "reset", "timeout"}
+    with pytest.raises(SteeringError, match=r"retry weather: allowed are connect, .*, and all"):
+        kept_reasons(["dns,weather"])
+
+
+def test_a_frontier_that_another_process_has_open_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def check() -> None:
+        driver = opened(tmp_path)
+        await asyncio.to_thread(command, tmp_path, "all", exitcode=1)
+        await closed(driver)
+
+    run(check())
+    assert f"no crawl is running in {tmp_path}" in capsys.readouterr().err

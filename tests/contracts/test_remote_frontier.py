@@ -23,7 +23,7 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.frontier.shared.member import Load
 from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import CarriedOut, Orders
+from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 
@@ -84,8 +84,9 @@ class TestRemoteFrontier(FrontierContract):
 # A server of several processes
 
 
-def served(**policy: Any) -> FrontierServer:
-    return FrontierServer(memory_frontier(Policy(politeness=POLITE, obey_robots=False, **policy)))
+def served(*, target: int = 0, **policy: Any) -> FrontierServer:
+    frontier = memory_frontier(Policy(politeness=POLITE, obey_robots=False, **policy))
+    return FrontierServer(frontier, target=target)
 
 
 def links(count: int) -> list[Link]:
@@ -449,76 +450,92 @@ def test_a_process_cannot_release_the_lease_of_another() -> None:
 # The end of a target
 
 
-def with_target(target: int) -> FrontierServer:
-    frontier = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
-    return FrontierServer(frontier, target=target)
-
-
-def test_pages_without_a_place_are_leased_only_beside_slow_pages() -> None:
+def test_a_page_is_leased_only_if_it_may_count() -> None:
     async def check() -> None:
-        server = with_target(3)
-        await server.put(links(9), 100.0)
-        await resolve(server)
-        leases = await server.acquire_pages(100.0, 9, 0)
-        assert (len(leases), server.places, server.is_short) == (3, 3, True)
-        assert await server.acquire_pages(100.0, 9, 0) == []
-        more = await server.acquire_pages(100.0, 9, 2)
-        assert (len(more), server.places) == (2, 3), "as many as are slow, and no place for them"
-        assert await server.acquire_pages(100.0, 9, 2) == []
-        done = [(lease, answer(lease, 101.0)) for lease in more]
-        await server.release(done, 101.0)
-        assert (server.counters.crawled, server.places) == (2, 1), "the first to come count"
-        await server.release([(leases[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
-        assert server.places == 1, "a place goes over to those that are still out"
-        await server.release([(leases[1], answer(leases[1], 101.0))], 101.0)
-        assert (server.counters.crawled, server.places, server.is_met) == (3, 0, True)
-        await server.release([(leases[2], Returned(101.0, 101.0))], 101.0)
-        server._frontier.audit()  # type: ignore[attr-defined]
-
-    asyncio.run(check())
-
-
-def test_leases_without_a_place_are_at_most_the_target_in_all_processes() -> None:
-    async def check() -> None:
-        server = with_target(2)
-        pair = Pair(server)
-        await server.put(links(12), 100.0)
-        taken = 0
-        for _ in range(12):
-            await resolve(server)
-            taken += len(await server.acquire_pages(100.0, 9, 9))
-            taken += len(await pair.remote.acquire_pages(100.0, 9, 9))
-        assert taken == 4, "each page that may count, and one more beside it"
-        await pair.die()
-
-    asyncio.run(check())
-
-
-def test_each_answer_tells_a_process_its_places() -> None:
-    async def check() -> None:
-        server = with_target(4)
+        server = served(target=3)
         pair = Pair(server)
         await server.put(links(9), 100.0)
         await resolve(server)
-        ours = await server.acquire_pages(100.0, 1, 0)
-        theirs = await pair.remote.acquire_pages(100.0, 9, 0)
-        assert (len(theirs), pair.remote.places, pair.remote.is_short) == (3, 3, True)
+        ours = await server.acquire(100.0, 1)
+        theirs = await pair.remote.acquire(100.0, 9)
+        assert (len(theirs), server.is_short, server.out) == (2, True, 3)
+        assert await server.acquire(100.0, 9) == await pair.remote.acquire(100.0, 9) == []
+        assert server.next_at() == pair.remote.next_at() == float("inf")
         await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
-        assert pair.remote.places == 2
-        await server.release([(ours[0], Returned())], 101.0)
-        assert await pair.remote.acquire_pages(101.0, 0, 0) == []
-        assert (pair.remote.places, pair.remote.is_short) == (2, False)
+        assert await server.acquire(101.0, 9) == [], "it counts"
+        await server.release([(ours[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
+        more = await server.acquire(110.0, 9)
+        assert len(more) == 1, "another one instead of a failed one"
         await pair.die()
-        assert (server.counters.crawled, server._free_places()) == (1, 3), (
-            "what it had is free again"
-        )
+        assert len(await server.acquire(120.0, 9)) == 1, "and of that of a process that died"
+        await server.release([(more[0], answer(more[0], 102.0))], 102.0)
+        assert (server.counters.crawled, server.out, server.is_met) == (2, 1, False)
+
+    asyncio.run(check())
+
+
+def test_processes_that_acquire_at_once_get_no_more_than_the_target() -> None:
+    async def check() -> None:
+        server = served(target=4)
+        pairs = [Pair(server) for _ in range(3)]
+        await server.put(links(12), 100.0)
+        await resolve(server)
+        frontiers = [server, *(pair.remote for pair in pairs)]
+        taken = await asyncio.gather(*(each.acquire(100.0, 3) for each in frontiers))
+        assert sum(map(len, taken)) == 4
+        for pair in pairs:
+            await pair.die()
+
+    asyncio.run(check())
+
+
+def test_an_unwanted_head_beyond_the_target_is_given_back() -> None:
+    async def check() -> None:
+        server = served(target=2, head_first=True)
+        await server.put(links(3), 100.0)
+        names = await server.acquire(100.0, 9, Lane.ADMISSIONS)
+        await server.release([(each, answer(each, 100.0)) for each in names], 100.0)
+        heads = await server.acquire(101.0, 9, Lane.ADMISSIONS)
+        assert [each.step for each in heads] == [Step.HEAD] * 3
+        unwanted = Fetched(200, 101.0, 101.0, wanted=False)
+        await server.release([(each, unwanted) for each in heads], 101.0)
+        assert (server.counters.crawled, server.counters.pending, server.out) == (2, 1, 0)
+
+    asyncio.run(check())
+
+
+def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_others_are_ready() -> None:
+    async def check() -> None:
+        server = served(target=2)
+        pair = Pair(server)
+        began_at = time.monotonic() - 0.5
+        await server.put(links(3), began_at)
+        await resolve(server, began_at)
+        leases = await pair.remote.acquire(began_at, 1)
+        assert not server.has_spare
+        leases += await server.acquire(began_at + 9.0, 1)
+        assert server.has_spare
+        assert not pair.remote.has_spare, "it has not been told"
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pair.remote.on_ready = lambda: woken.done() or woken.set_result(None)
+        beating = asyncio.create_task(pair.remote.wait_for_end())
+        await woken
+        assert pair.remote.has_spare, "a heartbeat is enough"
+        beating.cancel()
+        await pair.remote.release([(leases[0], Returned())], began_at)
+        assert not pair.remote.has_spare, "there is room"
+        server.target = 3
+        assert len(await server.acquire(began_at + 9.0, 9)) == 2
+        assert server.is_short
+        assert not server.has_spare, "no page is left"
+        await pair.die()
 
     asyncio.run(check())
 
 
 def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -> None:
     async def check() -> None:
-        server = with_target(4)
+        server = served(target=4)
         pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
         await server.put(pages, 100.0)
         first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
@@ -526,8 +543,9 @@ def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -
         assert server.supply >= 4
         assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
         assert server.next_at(Lane.ADMISSIONS) == float("inf")
-        leases = await server.acquire_pages(100.0, 4, 0)
+        leases = await server.acquire(100.0, 4)
         assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
+        assert len(await server.acquire(102.0, 1, Lane.ADMISSIONS)) == 1, "but they are slow"
         busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
         await server.release([(each, busy) for each in leases], 101.0)
         assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"
@@ -538,48 +556,22 @@ def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -
 # Steering
 
 
-@pytest.mark.parametrize("target", [0, 9])
-def test_orders_that_hold_no_places_take_none_away(target: int) -> None:
+def test_the_target_can_be_lowered_to_what_is_answered_and_leased() -> None:
     async def check() -> None:
-        server = with_target(target)
+        server = served()
         pair = Pair(server)
         await server.put(links(9), 100.0)
         await resolve(server)
-        assert len(await pair.remote.acquire_pages(100.0, 2, 0)) == 2
-        for orders in (Orders(deny=("a.test",)), Orders(is_paused=True), Orders()):
-            await server.steer(orders)
-            await pair.remote.acquire_pages(100.0, 0, 0)
-            assert pair.remote.places == 2
-        await pair.die()
-
-    asyncio.run(check())
-
-
-def test_while_places_are_held_the_target_can_be_lowered_to_what_is_answered() -> None:
-    async def check() -> None:
-        server = with_target(0)
-        pair = Pair(server)
-
-        async def carry_out(orders: Orders) -> CarriedOut:
-            return CarriedOut(1, 0)  # one of its answers has a place
-
-        pair.remote.on_orders = carry_out
-        await server.put(links(9), 100.0)
-        await resolve(server)
-        ours = await server.acquire_pages(100.0, 3, 0)
-        theirs = await pair.remote.acquire_pages(100.0, 2, 0)
-        assert (server.places, pair.remote.places) == (3, 2)
-        await server.steer(Orders(holds_places=True))
-        assert await server.lowest_target(placed=1) == 2
-        assert await server.acquire_pages(100.0, 3, 0) == []
-        server.target = 3
+        ours = await server.acquire(100.0, 3)
+        theirs = await pair.remote.acquire(100.0, 2)
+        await server.release([(ours[0], answer(ours[0], 101.0))], 101.0)
+        assert server.lowest_target == 5
+        server.target = 5
         await server.steer(Orders())
-        await pair.remote.acquire_pages(100.0, 0, 0)
-        assert (server.places, pair.remote.places) == (2, 1)
-        done = [(lease, answer(lease, 101.0)) for lease in ours[:2]]
-        await server.release(done, 101.0)
-        await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
-        assert (server.counters.crawled, server.is_met) == (3, True)
+        assert await pair.remote.acquire(101.0, 9) == []
+        await server.release([(each, answer(each, 101.0)) for each in ours[1:]], 101.0)
+        await pair.remote.release([(each, answer(each, 101.0)) for each in theirs], 101.0)
+        assert (server.counters.crawled, server.is_met) == (5, True)
         await pair.die()
 
     asyncio.run(check())
@@ -587,7 +579,7 @@ def test_while_places_are_held_the_target_can_be_lowered_to_what_is_answered() -
 
 def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> None:
     async def check() -> None:
-        server = with_target(0)
+        server = served()
         first, told = Pair(server), []
         first.remote.on_allowed = told.append
         server.allow_until(150.0)
@@ -605,10 +597,10 @@ def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> N
 
 def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
     async def check() -> None:
-        server = with_target(0)
+        server = served()
         pair = Pair(server)
 
-        async def fail(orders: Orders) -> CarriedOut:
+        async def fail(orders: Orders) -> int:
             raise RuntimeError("of a user's code")
 
         pair.remote.on_orders = fail
@@ -625,12 +617,12 @@ def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
 
 def test_a_process_that_dies_is_not_waited_for() -> None:
     async def check() -> None:
-        server = with_target(0)
+        server = served()
         pair = Pair(server)
 
-        async def hang(orders: Orders) -> CarriedOut:
+        async def hang(orders: Orders) -> int:
             await asyncio.Event().wait()
-            return 0, 0
+            return 0
 
         pair.remote.on_orders = hang
         await pair.remote.acquire(100.0, 1)

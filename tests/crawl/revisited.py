@@ -19,14 +19,24 @@ from scrapy.crawler import Crawler
 from tests.crawl.crawling import Result, crawl
 from webcrawl import settings
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.lease import Fetched, Lease, Outcome, Step, Visit
+from webcrawl.fetch.conditions import Validators
+from webcrawl.frontier.lease import (
+    Capture,
+    Fetched,
+    Lane,
+    Lease,
+    Outcome,
+    Step,
+    Visit,
+    Visited,
+)
 
 
 class Visits:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         visits = json.loads(Path(crawler.settings["VISITS"]).read_text())
-        self._visits = {url: Visit(**visit) for url, visit in visits.items()}
+        self._visits = {url: _visit(**visit) for url, visit in visits.items()}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -37,11 +47,11 @@ class Visits:
     def spider_opened(self) -> None:
         frontier: Any = crawl_of(self._crawler).frontier
         frontier._frontier._state._backlog.lasts = lambda: False  # it ends, though RECRAWL is on
-        acquire, release = frontier.acquire_pages, frontier.release
+        acquire, release = frontier.acquire, frontier.release
         path = Path(self._crawler.settings["VISITED"])
 
-        async def acquire_pages(now: float, limit: int, spare: int) -> list[Lease]:
-            leases: list[Lease] = await acquire(now, limit, spare)
+        async def acquire_each(now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+            leases: list[Lease] = await acquire(now, limit, lane)
             for lease in leases:
                 if visit := self._visits.get(lease.url):
                     msgspec.structs.force_setattr(lease, "visit", visit)
@@ -55,11 +65,21 @@ class Visits:
             with path.open("a") as file:
                 for lease, outcome in done:
                     if lease.step is Step.PAGE and isinstance(outcome, Fetched):
-                        seen = outcome.visited and msgspec.structs.asdict(outcome.visited)
+                        seen = outcome.visited and _seen(outcome.visited)
                         line = {"url": lease.url, "status": outcome.status, "visited": seen}
                         file.write(json.dumps(line) + "\n")
 
-        frontier.acquire_pages, frontier.release = acquire_pages, release_each
+        frontier.acquire, frontier.release = acquire_each, release_each
+
+
+def _visit(etag: str, last_modified: str, *, is_conditional: bool, **capture: Any) -> Visit:
+    return Visit(Capture(Validators(etag, last_modified), **capture), is_conditional)
+
+
+def _seen(visited: Visited) -> dict[str, Any]:
+    seen = msgspec.structs.asdict(visited)
+    capture = msgspec.structs.asdict(seen.pop("capture"))
+    return capture.pop("validators")._asdict() | capture | seen  # type: ignore[no-any-return]
 
 
 def revisit(

@@ -113,7 +113,7 @@ def replay(
         yield Replay(port, site, dates_of(path, site))
 
 
-# As in docs/warc.md: pywb reads our index, and makes none of its own.
+# As in docs/output.md: pywb reads our index, and makes none of its own.
 OWN_INDEX = """
 collections:
   test:

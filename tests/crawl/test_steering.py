@@ -284,10 +284,10 @@ def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
         assert "neither SCOPE_SUFFIXES nor SCOPE_ALLOW" in crawl.refusal("allow", "x.test")
         assert "allowed is one number" in crawl.refusal("target", "-1")
         assert "undo" in crawl.refusal("undo")
+        assert "retry weather: allowed are connect," in crawl.refusal("retry", "weather")
         refusal = crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
         assert "there is no file 'nothing.txt'; seeds takes files, URLs and hosts" in refusal
         assert "standard input" not in refusal
-        assert not (crawl.jobdir / "steering.jsonl").exists()
         crawl.ctl("resume")
         assert_ended(crawl.wait(120))
         assert_faultless(web)
@@ -329,6 +329,7 @@ def test_allow_extends_the_scope(tmp_path: Path) -> None:
         crawl.ctl("pause")
         assert "1 entry added" in crawl.ctl("allow", hosts[5])
         assert crawl.ctl("seeds", *web.seeds).startswith("1 seed added")
+        assert crawl.ctl("status").endswith("; added: 1 of allow, 0 of deny")
         crawl.ctl("resume")
         crawl.after(20)
         crawl.kill()
@@ -372,36 +373,9 @@ def test_a_target_outlives_a_kill(tmp_path: Path) -> None:
         assert result.report["counts"]["crawled"] == 60
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        (tmp_path / "job").mkdir()
-        (tmp_path / "job" / "steering.jsonl").write_text('{"command": "deny"\n')
-        crawl = Steered(tmp_path, web=web)
-        result = crawl.wait(120)
-        assert result.exit_code == 2
-        assert "steering.jsonl, line 1 cannot be used" in result.log
-        assert "Traceback" not in result.log
-        assert crawl.requests_since(0) == []
-
-
-def test_a_torn_last_line_is_cut_off_with_a_warning(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        host = web.seeds[0].split("/")[2].partition(":")[0]
-        (tmp_path / "job").mkdir()
-        kept = json.dumps({"command": "deny", "arguments": [host]}) + "\n"
-        (tmp_path / "job" / "steering.jsonl").write_text(kept + '{"time": "20')
-        crawl = Steered(tmp_path, web=web)
-        result = crawl.wait(120)
-        assert_ended(result)
-        assert result.log.count("steering.jsonl: the last line is torn") == 1
-        assert '{"time": "20' in result.log
-        assert (crawl.jobdir / "steering.jsonl").read_text() == kept
-        assert not [url for url in crawl.requests_since(0) if url.startswith(host)]
-
-
 def test_the_command_of_a_user(tmp_path: Path) -> None:
-    def ctl(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "scrapy", "ctl", *arguments]
+    def ctl(*arguments: str, name: str = "ctl") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "scrapy", name, *arguments]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     with running(*WEB) as web:
@@ -414,6 +388,8 @@ def test_the_command_of_a_user(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stdout) == (2, "")
         assert refused.stderr.startswith("deny = 're:(' cannot be used")
         assert ctl(jobdir).returncode == 2
+        again = ctl(jobdir, "--retry", "all", name="frontier")
+        assert (again.stdout, again.stderr) == ("0 URLs are queued again\n", "")
         assert ctl(jobdir, "stop").returncode == 0
         assert_ended(crawl.wait(120))
         gone = ctl(jobdir, "pause")

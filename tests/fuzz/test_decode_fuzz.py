@@ -14,9 +14,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.admission.sitemaps import read_file
 from webcrawl.fetch.decode import QUICK_OUTPUT_BYTES, brotli, decode, decode_quickly, zstd
-from webcrawl.fetch.exchange import Exchange
+from webcrawl.reading.sitemap import read_sitemap
 
 Change = Callable[[bytes], bytes]
 ENCODERS: dict[bytes, list[Change]] = {
@@ -79,6 +78,5 @@ def test_any_chain_of_codings_of_a_sitemap(
     labelled: tuple[bytes, list[tuple[bytes, bytes]]],
 ) -> None:
     body, headers = labelled
-    url = "http://a.test/s.xml"
-    file = read_file(Exchange("GET", url, b"", b"", 200, "1.1", headers, "", body, body))
+    file = read_sitemap(body, headers, "http://a.test/s.xml", False)
     assert file.format or file.problem

@@ -1,4 +1,4 @@
-"""The scanner in C finds what the regular expression finds."""
+"""The module in C finds what the Python code finds: tags, and blocks of text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webcrawl.parse.maintext import _ACTIONS, _is_beside, text_blocks_in_python
 from webcrawl.parse.markup import scan_by_regex
 
-in_c = pytest.importorskip("webcrawl_scan", reason="there was no C compiler").scan
+webcrawl_scan = pytest.importorskip("webcrawl_scan", reason="there was no C compiler")
+in_c, text_blocks_in_c = webcrawl_scan.scan, webcrawl_scan.text_blocks
 
 # Pieces on which the two scanners could differ, and any byte.
 PIECES = (
@@ -68,3 +70,51 @@ def test_a_call_ends_after_its_limit_of_tags() -> None:
 def test_wrong_arguments_are_refused(arguments: tuple[object, ...], error: type[Exception]) -> None:
     with pytest.raises(error):
         in_c(*arguments)
+
+
+TEXT_PIECES = (
+    *(b"<", b"</", b">", b"/>", b"<!--", b"-->", b" ", b"\n", b"\0", b"\xff", b"=", b"'", b'"'),
+    *(b"x", b"a b ", b"of ten words and more, which are no link of it "),
+    *(b"<a>", b"<a href=x>", b"<A>", b"</a>", b"</A >", b"<b>", b"</b >", b"<br/>", b"<SPAN id=a>"),
+    *(
+        b"<script>",
+        b"</script>",
+        b"</SCRIPT>",
+        b"<SCRIPT",
+        b"<Script>",
+        b"</scripT ",
+        b"</s\x03ript>",
+    ),
+    *(b"<nav>", b"</nav>", b"<ASIDE>", b"</aside>", b"<head>", b"</head>", b"<p>", b"</p>"),
+    *(b"<div ", b"<div>", b"</div>", b"</Div>", b"</DIV>", b"<DIV", b"<ul class=menu>", b"</ul>"),
+    *(b" class=ad", b' id="nav"', b"class='x", b"x" * 500, b"<div class=ad>", b"<div  id=ads>"),
+)
+texts = st.lists(st.sampled_from(TEXT_PIECES) | st.binary(max_size=2), max_size=40).map(b"".join)
+
+
+@given(texts)
+def test_both_readers_find_the_same_blocks_of_text(page: bytes) -> None:
+    expected = text_blocks_in_python(page, _ACTIONS, _is_beside)
+    assert text_blocks_in_c(page, _ACTIONS, _is_beside) == expected
+
+
+def _failing(attributes: bytes) -> bool:
+    raise LookupError(attributes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((b"", {}), TypeError),
+        ((b"", [], _is_beside), TypeError),
+        (("", {}, _is_beside), TypeError),
+        ((b"<p>", {b"p": "x"}, _is_beside), TypeError),
+        ((b"<div id=a>", _ACTIONS, None), TypeError),
+        ((b"x>y<p>z<div id=a>", _ACTIONS, _failing), LookupError),
+    ],
+)
+def test_errors_of_reading_blocks_are_raised(
+    arguments: tuple[object, ...], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        text_blocks_in_c(*arguments)

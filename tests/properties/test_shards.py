@@ -75,6 +75,13 @@ class Shard:
     ends: list[tuple[float, int, Lease]]
     clock: float
 
+    async def unsent(self, to: int, after: int, limit: int) -> list[Mail]:
+        return await self.frontier.call(lambda state: state.unsent(to, after, limit), moves=False)
+
+    async def receive(self, sender: int, number: int, mail: list[Mail], now: float) -> int:
+        at = now + self.clock
+        return await self.frontier.call(lambda state: state.receive(sender, number, mail, at))
+
 
 @dataclass
 class Others:
@@ -151,7 +158,7 @@ class Cluster:
     async def begin(self, shard: Shard, now: float) -> None:
         """Lease what `shard` has."""
         others = [each.frontier.fresh for each in self.shards if each is not shard]
-        await shard.frontier.set_others_work(any(others))
+        await shard.frontier.call(lambda state: state.set_others_work(any(others)))
         shard.frontier.audit()
         known = shard.frontier._state._bench.hosts
         assert {self.world.shard_of[host] for host in known} <= {shard.number}
@@ -187,7 +194,7 @@ class Cluster:
             for to, (first, last) in shard.frontier.outbox.items():
                 if last >= first and random.random() < 0.3:
                     after = random.randint(first - 1, last)
-                    mail = await shard.frontier.unsent(to, after, random.randint(1, 6))
+                    mail = await shard.unsent(to, after, random.randint(1, 6))
                     assert len(mail) <= last - after
                     self.under_way.append((shard.number, to, after + 1, mail))
         while self.under_way and random.random() < 0.6:
@@ -202,14 +209,14 @@ class Cluster:
     ) -> None:
         shard = self.shards[to]
         if mail is None:
-            await shard.frontier.sent(sender, number)
+            await shard.frontier.call(lambda state: state.sent(sender, number))
             return
         before = shard.frontier.inbox.get(sender, 0)
         if self.folder is not None and self.random.random() < 0.05:
             await self.killed_in_receive(shard, sender, number, mail, now)
             after = shard.frontier.inbox.get(sender, 0)
         else:
-            after = await shard.frontier.receive(sender, number, mail, now + shard.clock)
+            after = await shard.receive(sender, number, mail, now)
         assert after == shard.frontier.inbox.get(sender, 0) >= before
         for each in mail[before + 1 - number :] if after > before else ():
             if isinstance(each, RobotsAnswered):
@@ -229,7 +236,7 @@ class Cluster:
 
         with pytest.MonkeyPatch.context() as patch, suppress(Killed):
             patch.setattr(Database, "commit", killed)
-            await shard.frontier.receive(sender, number, mail, now + shard.clock)
+            await shard.receive(sender, number, mail, now)
         await self.kill(shard, now)
 
     async def kill(self, shard: Shard, now: float) -> None:

@@ -1,7 +1,7 @@
 """Scrapy's tests that do not pass here, each with its reason.
 
 An id without parameters stands for all of them. The runs check this table: each test in it must
-fail, and all others must pass. docs/scrapy-compat.md says the same to users.
+fail, and all others must pass. docs/extending.md says the same to users.
 """
 
 from __future__ import annotations

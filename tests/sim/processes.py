@@ -14,6 +14,7 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
+    Failed,
     Fetched,
     Lane,
     Lease,
@@ -27,6 +28,7 @@ from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
 
 LEASES_MAX = 6  # of a process
+_TIMEOUT_S, _SLOW_S = 60.0, 5.0  # of a page; and at the end of a target
 
 
 class Fetcher:
@@ -39,6 +41,7 @@ class Fetcher:
         self._web, self._judge, self._random = web, judge, random
         self.frontier = frontier
         self.held: dict[Lease, str] = {}  # with the URL, once it was answered
+        self._cuts: dict[Lease, asyncio.Event] = {}  # by page that hangs
         self._is_exiting = False
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,6 +68,8 @@ class Fetcher:
     async def _run(self) -> None:
         with suppress(StoreError):
             while not self._is_exiting:
+                if self.frontier.has_spare:
+                    self._cut_slow()
                 if not await self._take():
                     self._wake.clear()
                     with suppress(TimeoutError):
@@ -89,12 +94,21 @@ class Fetcher:
                 task.add_done_callback(self._tasks.discard)
         return count
 
+    def _cut_slow(self) -> None:
+        for lease, event in self._cuts.items():
+            assert lease.link is not None
+            if now() - self._judge.asked_at(lease.host) > _SLOW_S * 4**lease.link.retries:
+                event.set()
+
     async def _fetch(self, lease: Lease) -> None:
         if lease.step is not Step.RESOLVE:
             self._judge.asks(lease)
         asked_at = now()
-        await asyncio.sleep(self._random.expovariate(2.0))
-        outcome = self._web.answer(lease, asked_at, self._random)
+        if self._web.hangs(lease, self._random):
+            outcome = await self._hang(lease, asked_at)
+        else:
+            await asyncio.sleep(self._random.expovariate(2.0))
+            outcome = self._web.answer(lease, asked_at, self._random)
         self._judge.answered(lease, outcome)
         if isinstance(outcome, Fetched) and outcome.status == 200:
             self.held[lease] = lease.url
@@ -103,6 +117,15 @@ class Fetcher:
             await self.frontier.release([(lease, outcome)], now())
             self.held.pop(lease, None)
             self._judge.released(lease, outcome)
+
+    async def _hang(self, lease: Lease, asked_at: float) -> Failed:
+        """Wait until the time-out, or until the target waits for this page."""
+        cut = self._cuts[lease] = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TIMEOUT_S):
+                await cut.wait()
+        del self._cuts[lease]
+        return Failed("timeout", asked_at, now())
 
 
 class Worker(Fetcher):
@@ -143,7 +166,7 @@ class Hub:
         self.own = LocalFrontier(
             folder, Policy(politeness=polite, retry_times=4), now=now(), utc_s=UTC_S
         )
-        self.server = FrontierServer(self.own)
+        self.server = FrontierServer(self.own, target=judge.target)
         self._fetcher = Fetcher(web, judge, self.server, random)
         self.workers = [self.start_worker() for _ in range(workers)]
 

@@ -23,6 +23,7 @@ from tests.unit.virtualtime import now
 from webcrawl import executor
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.shared.member import Member
+from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "10")))
@@ -42,14 +43,20 @@ def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor.AdaptiveExecutor, "_send", run_at_once)
 
 
-def run(seed: int, folder: Path, *, hub_dies: bool = True) -> Judge:
+def run(seed: int, folder: Path, *, hub_dies: bool = True, target: int = 0) -> Judge:
     with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
-        return runner.run(crawl(seed, folder, hub_dies=hub_dies))
+        return runner.run(crawl(seed, folder, hub_dies=hub_dies, target=target))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_page_is_lost_or_early_however_processes_end(seed: int, tmp_path: Path) -> None:
     assert run(seed, tmp_path).fault is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_target_is_met_exactly_however_processes_end(seed: int, tmp_path: Path) -> None:
+    judge = run(seed, tmp_path, target=20 + 7 * (seed % 16))
+    assert judge.answers.total() - judge.excused.total() <= judge.target
 
 
 def test_a_seed_is_one_crawl(tmp_path: Path) -> None:
@@ -93,23 +100,30 @@ def clocks_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("webcrawl.frontier.disk.store.Store.is_of_earlier_run", lambda *_: False)
 
 
+def leased_beyond_target(patch: pytest.MonkeyPatch) -> None:
+    """A page takes its place of the target when it is answered, and not when it is leased."""
+    room = property(lambda self: self.target - self.counters.crawled)
+    patch.setattr(FrontierServer, "_room", room)
+
+
 @pytest.mark.parametrize(
-    ("plant", "hub_dies"),
+    ("plant", "hub_dies", "target"),
     [
-        (returned_as_never_asked, True),
-        (one_lease_lost, False),  # the next run finds it
-        (commits_lost, True),
-        (clocks_forgotten, True),
+        (returned_as_never_asked, True, 0),
+        (one_lease_lost, False, 0),  # the next run finds it
+        (commits_lost, True, 0),
+        (clocks_forgotten, True, 0),
+        (leased_beyond_target, True, 80),
     ],
 )
 def test_planted_faults(
-    plant: Plant, hub_dies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, hub_dies: bool, target: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     seen = 0
     for seed in range(3):
         try:
-            run(seed, tmp_path / str(seed), hub_dies=hub_dies)
+            run(seed, tmp_path / str(seed), hub_dies=hub_dies, target=target)
         except (AssertionError, StoreError):
             seen += 1
     assert seen >= 2

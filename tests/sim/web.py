@@ -39,7 +39,8 @@ class BrokenPromiseError(AssertionError):
 class Web:
     """Hosts with pages that link to one another; some host's robots.txt has rules."""
 
-    def __init__(self, seed: int, hosts: int, pages: int) -> None:
+    def __init__(self, seed: int, hosts: int, pages: int, *, hang: float = 0.0) -> None:
+        """`hang`: the part of the requests for pages that get no answer."""
         random = self._random = Random(f"web {seed}")
         self.hosts = [f"h{number}.example" for number in range(hosts)]
         self.ruled = self.hosts[0]
@@ -54,12 +55,16 @@ class Web:
         self.seeds = [f"http://{host}/0" for host in self.hosts]
         self.wanted = {url for url in self.links if not self.is_disallowed(url)}
         self._faults: Counter[str] = Counter()
+        self._hang = hang
 
     def is_disallowed(self, url: str) -> bool:
         return url == f"http://{self.ruled}/private"
 
     def address(self, host: str) -> str:
         return f"10.0.0.{self.hosts.index(host) % self._addresses}"
+
+    def hangs(self, lease: Lease, random: Random) -> bool:
+        return bool(self._hang) and lease.step is Step.PAGE and random.random() < self._hang
 
     def answer(self, lease: Lease, asked_at: float, random: Random) -> Outcome:
         """A server fails now and then, and never more than twice in a row."""
@@ -85,9 +90,13 @@ class Web:
 
 
 class Judge:
-    """Sees each request when it is sent, and each answer."""
+    """Sees each request when it is sent, and each answer.
 
-    def __init__(self, web: Web) -> None:
+    target -- the crawl ends after exactly so many pages; 0: when no URL is left
+    """
+
+    def __init__(self, web: Web, target: int = 0) -> None:
+        self.target = target
         self.answers: Counter[str] = Counter()  # 200s of pages
         self.excused: Counter[str] = Counter()  # answers that a killed process had not released
         self.fault: BrokenPromiseError | None = None  # the first
@@ -103,6 +112,9 @@ class Judge:
     @property
     def trace(self) -> str:
         return self._trace.hexdigest()
+
+    def asked_at(self, host: str) -> float:
+        return self._asked[host]
 
     def asks(self, lease: Lease) -> None:
         host = lease.host
@@ -121,6 +133,9 @@ class Judge:
             self._ruled.add(lease.host)
         if isinstance(outcome, Fetched) and outcome.status == 200:
             self.answers[lease.url] += 1
+            repeated = self.excused.total()  # they count only if they were committed
+            if self.target and self.answers.total() - repeated > self.target:
+                self._blame(f"{lease.url} is beyond the target")
 
     def released(self, lease: Lease, outcome: Outcome) -> None:
         if isinstance(outcome, RobotsFetched):
@@ -128,7 +143,7 @@ class Judge:
 
     def ends(self, frontier: LocalFrontier) -> None:
         """The crawl is over."""
-        missing = self._web.wanted - self.answers.keys()
+        missing = self._web.wanted - self.answers.keys() if not self.target else set()
         twice = {u: n for u, n in self.answers.items() if n > 1 + self.excused[u]}
         if self.fault is not None:
             raise self.fault
@@ -138,7 +153,7 @@ class Judge:
             raise BrokenPromiseError(f"twice without a kill: {twice}")
         frontier.audit()
         codes = frontier.counters.codes["2xx"]
-        if codes != len(self._web.wanted):
+        if codes != (self.target or len(self._web.wanted)):
             raise BrokenPromiseError(f"{codes} pages counted, of {len(self._web.wanted)}")
 
     def _early(self, place: str, delay_s: float, url: str) -> None:

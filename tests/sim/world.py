@@ -17,20 +17,21 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.store import StoreError
 
 
-async def crawl(seed: int, folder: Path, *, hub_dies: bool = True) -> Judge:
+async def crawl(seed: int, folder: Path, *, hub_dies: bool = True, target: int = 0) -> Judge:
     """A crawl in which processes are killed every few seconds, until it is over.
 
-    Raises BrokenPromiseError. Without `hub_dies` only workers are killed.
+    Raises BrokenPromiseError. Without `hub_dies` only workers are killed. With a `target`, pages
+    may hang.
     """
     loop: Any = asyncio.get_running_loop()
     assert isinstance(loop, Loop)
     random = loop.random
-    web = Web(seed, hosts=12, pages=12)
-    judge = Judge(web)
+    web = Web(seed, hosts=12, pages=12, hang=0.05 * bool(target))
+    judge = Judge(web, target)
     hub = Hub(web, judge, folder, workers=3, random=random)
     await hub.server.put([link(url) for url in web.seeds], now())
     until = now() + 6_000
-    while not hub.own.is_finished():
+    while not (hub.own.is_finished() or hub.server.is_met):
         await asyncio.sleep(random.expovariate(1 / 3.0))
         if judge.fault is not None:
             break

@@ -222,7 +222,7 @@ def test_the_command_sets_the_clock_while_no_crawl_runs(
     crawl.put(link("http://h/"))
     crawl.run(crawl.now + 5)
     crawl.store.close()
-    command, options = Command(), Namespace(retry=None, export=None, set_clock=True)
+    command, options = Command(), Namespace(retry=None, export=None, set_clock=True, forget=None)
     command.exitcode = 0
     running = JobFolder(tmp_path)
     command.run([str(tmp_path)], options)

@@ -18,6 +18,7 @@ from webcrawl.cluster.agreement.records import CRAWL, PROTOCOL, ShardRecord
 from webcrawl.cluster.agreement.registry import GATHER_S, OWN_SETTINGS, Registry, settings_to_agree
 from webcrawl.cluster.bus import Refused
 from webcrawl.config.table import TABLE
+from webcrawl.frontier.shared.wire import Orders
 
 SETTINGS = {"IP_DELAY": "1.0"}
 
@@ -151,6 +152,28 @@ def test_a_copy_of_a_jobdir_does_not_take_the_place_of_the_original(tmp_path: Pa
     assert NodeStore(tmp_path / "moved").content.run == "r"
     copytree(tmp_path / "moved", tmp_path / "copy")
     assert NodeStore(tmp_path / "copy").content.run == "", "the original may run still"
+
+
+def test_an_entry_on_the_bus_that_cannot_be_used_is_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It ended all nodes once, and kept them from starting. Nor may it name a file."""
+
+    async def scene(world: World) -> None:
+        one, other = SharedOrders(WorldBus(world)), SharedOrders(WorldBus(world))
+        await one.add(allow=["@/etc/hostname"], deny=["re:((((", "a.example"])
+        for _ in range(2):
+            await other.look()
+            assert other.orders == Orders(deny=("a.example",))
+        await one.pause(is_paused=True)
+        await other.look()
+        assert other.orders == Orders(is_paused=True, deny=("a.example",))
+
+    play(scene)
+    assert [record.getMessage().partition(": ")[2][:19] for record in caplog.records] == [
+        "allow = '@/etc/host",
+        "deny = 're:((((' ca",
+    ]
 
 
 def test_orders_reach_all_nodes_and_survive_a_loss() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.frontier.counters import Counters, Tracked, differences
+from webcrawl.frontier.counters import Counters, Tracked
 from webcrawl.report.lines import summary
 
 
@@ -22,7 +22,7 @@ def test_changes_are_the_differences_since_the_last_call() -> None:
     }  # fmt: skip
     theirs = Counters()
     theirs.restore(before)
-    theirs.add(differences(before, counters.to_dict()))
+    theirs.add(changes)
     assert theirs == counters
     assert tracked.changes() == {}
 

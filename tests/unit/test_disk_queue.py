@@ -8,10 +8,9 @@ from random import Random
 
 import pytest
 
-from webcrawl.frontier.disk import queue as queue_module
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import Entry, HostLine, HostQueue
+from webcrawl.frontier.disk.queue import HostLine, HostQueue
 from webcrawl.frontier.lease import Link, Passed
 
 
@@ -58,31 +57,31 @@ def test_a_queue_gives_its_links_in_order(db: Database) -> None:
     for number in range(1, 800):
         if random.random() < 0.6:
             priority = random.randint(1000, 1005)
-            queue.push(priority, Entry(number, Link(f"http://a/{number}", "a")))
+            queue.push(priority, number, Link(f"http://a/{number}", "a"))
             model.append((priority, number))
         elif model:
             db.commit()
             model.sort()
-            assert queue.best() == model[0]
+            assert queue.best == model[0]
             place = model.pop(0)
-            priority, entry = queue.pop()
-            assert (priority, entry.number) == place
-            assert entry.link.url == f"http://a/{entry.number}"
+            priority, link = queue.pop()
+            leased = place[1]
+            assert (priority, link.url) == (place[0], f"http://a/{leased}")
             if random.random() < 0.3:  # while it is leased
-                queue.promote(priority, entry.number, priority - 1)
-                place = (priority - 1, entry.number)
+                queue.promote(priority, leased, priority - 1)
+                place = (priority - 1, leased)
             if random.random() < 0.3:
-                queue.put_back(entry.link)
+                queue.put_back(link)
                 model.append(place)
             else:
                 queue.drop()
-                popped.append(entry.number)
+                popped.append(leased)
         if model and random.random() < 0.3:
             at = random.randrange(len(model))
             priority, moved = model[at]
             model[at] = (priority - random.randint(1, 3), moved)
             queue.promote(priority, moved, model[at][0])
-        assert len(queue) == len(model)
+        assert queue.length == len(model)
     assert len(popped) > 50
     db.commit()
     stored = [rows.queue_place(key) for key, _ in db.rows(rows.queue_prefix(1))]
@@ -92,37 +91,24 @@ def test_a_queue_gives_its_links_in_order(db: Database) -> None:
 def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
     queue = HostQueue(db, "a", 1)
     for number in (1, 2):
-        queue.push(4, Entry(number, Link(f"http://a/{number}", "a")))
+        queue.push(4, number, Link(f"http://a/{number}", "a"))
     db.commit()
     queue.pop()
-    assert (len(queue), queue.best()) == (1, (4, 2))
+    assert (queue.length, queue.best) == (1, (4, 2))
     assert queue.stored() == (2, (4, 1))
     queue.drop()
     assert queue.stored() == (1, (4, 2))
 
 
-def test_a_line_gives_its_hosts_in_order(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "_LINE_MAX", 5)
-    random, line, model = Random(2), HostLine(db, rows.WAITING), set()
-    for host_id in range(600):
-        chance = random.random()
-        key = rows.waiting_key(random.randint(-1, 9), random.randint(0, 99), host_id)
-        if chance < 0.55:
-            line.add(key, str(host_id))
-            model.add((key, str(host_id)))
-        elif chance < 0.65 and model:
-            left = random.choice(sorted(model))
-            line.remove(left[0])
-            model.remove(left)
-        else:
-            db.commit()
-            first = min(model, default=None)
-            assert line.first() == (first[0] if first else None)
-            assert line.take() == (first[1] if first else None)
-            model.discard(first)
-        db.commit()
-    while model:
-        first = min(model)
-        assert line.take() == first[1]
-        model.remove(first)
-    assert line.take() is None
+def test_a_line_gives_its_hosts_in_order(db: Database) -> None:
+    line = HostLine(db, rows.WAITING)
+    places = [rows.waiting_key(rank, 7, host_id) for host_id, rank in enumerate((3, 1, 2), 1)]
+    for place, host in zip(places, "cab", strict=True):
+        line.add(place, host)
+    db.commit()
+    assert (line.length, line.first()) == (3, places[1])
+    line.remove(places[2])
+    db.commit()
+    again = HostLine(db, rows.WAITING, line.length)
+    assert [again.take() for _ in range(3)] == ["a", "c", None]
+    assert again.length == 0

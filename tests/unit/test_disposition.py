@@ -11,14 +11,11 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
-    Lease,
     Outcome,
-    Resolved,
     RobotsFetched,
     RobotsMoved,
     RobotsTask,
     RobotsUnreachable,
-    Step,
     Unresolved,
 )
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
@@ -27,11 +24,11 @@ TASK = RobotsTask("http://a", "a", "http://a/robots.txt")
 NO_ANSWER = RobotsUnreachable("timeout", NOW, NOW)
 
 
-def lease(made: Parts, step: Step, robots_task: RobotsTask | None = None) -> tuple[Host, Lease]:
-    """A lease on host a."""
+def leased(made: Parts) -> Host:
+    """Host a, with a lease."""
     host = made.resolve("a")
-    made.distributor.bench.lease(host, with_ip=step is not Step.RESOLVE)
-    return host, Lease("a", step, "", "ip of a", robots_task=robots_task)
+    made.distributor.bench.lease(host, with_ip=True)
+    return host
 
 
 @pytest.mark.parametrize(
@@ -45,34 +42,29 @@ def lease(made: Parts, step: Step, robots_task: RobotsTask | None = None) -> tup
 )
 def test_both_clocks_are_set_from_the_answer(outcome: Outcome, next_at: float) -> None:
     made = parts()
-    host, leased = lease(made, Step.PAGE)
-    made.disposition.set_clocks(host, leased, outcome)
+    host = leased(made)
+    made.disposition.set_clocks(host, outcome)
     assert host.next_at == next_at
     assert host.ip is not None
     assert not host.ip.leased
     assert host.ip.next_at == min(next_at, max(outcome.ended_at, NOW + 4))
 
 
-def test_a_look_up_sets_no_clock() -> None:
-    made = parts()
-    host, leased = lease(made, Step.RESOLVE)
-    made.disposition.set_clocks(host, leased, Resolved(("10.0.0.1",), FOREVER))
-    assert host.next_at == host.asked_at == 0.0
-
-
 def test_a_crawl_delay_holds_from_the_robots_txt_request_on() -> None:
     made = parts()
-    host, leased = lease(made, Step.ROBOTS, TASK)
+    host = leased(made)
     rules = RobotsRules.parse(b"User-agent: *\nCrawl-delay: 40", "webcrawl")
-    made.disposition.set_clocks(host, leased, RobotsFetched(rules, FOREVER, NOW, NOW))
+    fetched = RobotsFetched(rules, FOREVER, NOW, NOW)
+    made.disposition.set_clocks(host, fetched)
+    made.disposition.robots_fetched(TASK, fetched, NOW)
     assert host.next_at == NOW + 40
 
 
 def test_an_answer_ends_the_failures_of_a_host() -> None:
     made = parts()
-    host, leased = lease(made, Step.PAGE)
+    host = leased(made)
     host.failures, host.dead_addresses = 3, 1
-    made.disposition.set_clocks(host, leased, Fetched(404, NOW, NOW))
+    made.disposition.set_clocks(host, Fetched(404, NOW, NOW))
     assert (host.failures, host.dead_addresses) == (0, 0)
 
 
@@ -80,15 +72,15 @@ def test_bot_walls_in_a_row_wait_longer_and_then_defer_the_host() -> None:
     made = parts(Policy(politeness=POLITE, failures_max=3))
     waits = []
     for _ in range(3):
-        host, leased = lease(made, Step.PAGE)
+        host = leased(made)
         wall = Fetched(200, NOW, NOW, wall="cloudflare")
-        made.disposition.set_clocks(host, leased, wall)
+        made.disposition.set_clocks(host, wall)
         made.disposition.walled(host, NOW, 0.0, NOW)
         waits.append(host.next_at - NOW)
     assert waits == [10, 20, 40]
     assert (host.retired_reason, host.deferrals) == ("host_retired", 1)
-    host, leased = lease(made, Step.PAGE)
-    made.disposition.set_clocks(host, leased, Fetched(200, NOW, NOW))
+    host = leased(made)
+    made.disposition.set_clocks(host, Fetched(200, NOW, NOW))
     assert (host.failures, host.deferrals) == (0, 0)
 
 
@@ -157,8 +149,8 @@ def test_a_robots_txt_is_retried_then_all_is_refused_for_longer_each_time() -> N
 
 def test_old_rules_hold_while_new_ones_cannot_be_had() -> None:
     made = parts(Policy(politeness=POLITE, retry_times=0))
-    host, leased = lease(made, Step.ROBOTS, TASK)
-    made.disposition.set_clocks(host, leased, RobotsFetched(ALLOW_ALL, NOW, NOW, NOW))
+    host = leased(made)
+    made.disposition.robots_fetched(TASK, RobotsFetched(ALLOW_ALL, NOW, NOW, NOW), NOW)
     made.disposition.robots_unreachable(host, TASK, NO_ANSWER, NOW)
     rules = host.rules["http://a"]
     assert (rules.reason, rules.allows_all) == ("", True)

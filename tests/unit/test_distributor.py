@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.frontier_parts import FOREVER, NOW, POLITE, Parts, parts
 from webcrawl.frontier.base import Policy
@@ -43,8 +44,8 @@ def test_the_steps_of_a_page_come_in_their_order() -> None:
     assert host.next_robots_task().url == "http://a/robots.txt"
     host.rules["http://a"] = Rules(FOREVER, allows_all=True)
     assert next_step(host, NOW) is Step.HEAD
-    _, (_, link) = host.queue.pop()
-    host.queue.put_back(link._replace(head_done=True))
+    _, link = host.queue.pop()
+    host.queue.put_back(replace(link, head_done=True))
     assert next_step(host, NOW) is Step.PAGE
     assert next_step(host, FOREVER) is Step.RESOLVE, "the address has expired"
 
@@ -88,7 +89,7 @@ def test_a_host_is_ready_in_one_lane_or_snoozed_on_its_clock() -> None:
     made.resolve("a")
     host.next_at = NOW + 5
     made.distributor.settle(host, NOW)
-    assert (host.state, made.distributor.next_at(Lane.PAGES)) == (State.SNOOZED, NOW + 5)
+    assert (host.state, made.distributor.next_at()[Lane.PAGES]) == (State.SNOOZED, NOW + 5)
     made.distributor.wake(NOW + 4.9)
     assert host.state is State.SNOOZED
     made.distributor.wake(NOW + 5)
@@ -148,7 +149,7 @@ def test_fewer_active_hosts_take_no_lease_back_and_more_are_active_at_once(
     assert (a.state, distributor.bench.active) == (State.WAITING, 1)
     made.commit()
     distributor.active_max = 3
-    assert distributor.next_at(Lane.ADMISSIONS) == 0.0
+    assert distributor.next_at()[Lane.ADMISSIONS] == 0.0
     distributor.wake(NOW)
     assert distributor.bench.active == 3
 
@@ -161,7 +162,7 @@ def test_a_host_in_the_store_is_dropped_from_memory(store: Store) -> None:
     assert not made.distributor.has_newly_waiting
     assert set(made.distributor.bench.hosts) == {"a"}
     made.put("http://b/1")
-    assert len(made.host("b").queue) == 2, "as it was"
+    assert made.host("b").queue.length == 2, "as it was"
 
 
 def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
@@ -172,12 +173,13 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
     assert taken is not None
     made.distributor.bench.lease(host, with_ip=True)
     made.candidates.keep(host, taken[0], "timeout", NOW + 15, NOW)
-    made.distributor.bench.end_lease(host, with_ip=True, ip_next_at=NOW)
+    assert host.ip is not None
+    made.distributor.bench.end_lease(host.ip, NOW)
     made.distributor.bench.idle(host)
     made.distributor.settle(host, NOW)
     assert (host.state, host.due_at) == (State.DEFERRED, NOW + 15)
     made.commit()
-    assert made.distributor.next_at(Lane.PAGES) == inf, "nothing else is left"
+    assert made.distributor.next_at()[Lane.PAGES] == inf, "nothing else is left"
     made.distributor.wake(NOW + 15)
     assert made.host("a").state is State.DEFERRED
     made.put("http://b/")

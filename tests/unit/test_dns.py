@@ -216,9 +216,11 @@ async def test_a_cancelled_caller_leaves_the_others_waiting() -> None:
         second = asyncio.create_task(resolver.resolve("a.br", 0.0))
         await server.receive(1)
         first.cancel()
-        server.held[0]()
+        await server.receive(2)  # the second asks in its place
+        server.held[1]()
         assert (await second).addresses == ("127.0.0.5",)
         assert first.cancelled()
+        assert repr(resolver) == "<Resolver 0 under way, 1 cached>"
 
 
 @in_loop

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
+from pkgutil import iter_modules, resolve_name
 
 import pytest
+
+from webcrawl import commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -13,11 +16,13 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/*.md", "seeds/*.md", "simweb/*.md", "benchmarks/*.md")
     for page in ROOT.glob(pattern)
 )
+MODULES = [module.name for module in iter_modules(commands.__path__)]
 TOPS = (ROOT, ROOT / "webcrawl")  # where paths begin
 OF_THE_PAST = {"CHANGELOG.md"}  # names import paths that are gone
 
 _FENCE = re.compile(r"^\s*```.*?^\s*```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_ANCHOR = re.compile(r'<a id="([^"]+)"')
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
 _FILE = re.compile(r"(?:\w[\w-]*/)+\w[\w.-]*\.(?:py|c|md)")
@@ -30,9 +35,15 @@ def text_of(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them: lower case, without punctuation, with hyphens for spaces."""
-    headings = _HEADING.findall(text_of(page))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Of headings, as GitHub makes them: lower case, without punctuation, with hyphens for spaces;
+    and those that the page sets itself.
+    """
+    text = text_of(page)
+    named = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(text)
+    }
+    return named | set(_ANCHOR.findall(text))
 
 
 def broken_links(page: Path) -> Iterator[str]:
@@ -69,10 +80,23 @@ def test_each_reference_of_a_page_leads_somewhere(page: Path) -> None:
     assert faults == []
 
 
+def test_each_command_is_in_the_docs_and_in_the_list_of_commands() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    modules = {name: import_module(f"{commands.__name__}.{name}") for name in MODULES}
+    names = [name for name, module in modules.items() if hasattr(module, "Command")]
+    assert names
+    undocumented = [
+        name for name in names if f"scrapy {name}" not in pages and f"`{name}`" not in pages
+    ]
+    assert undocumented == []
+    assert [name for name in names if f"`{name}`" not in (commands.__doc__ or "")] == []
+
+
 def test_broken_references_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "# A `b`: c\n[good](#a-b-c) [bad](#b) [gone](gone.md) [web](https://example.org/gone.md)\n"
+        '# A `b`: c\n<a id="a"></a>[good](#a-b-c) [good](#a) [bad](#b) [gone](gone.md)'
+        " [web](https://example.org/gone.md)\n"
         "`parse/urls.py` `parse/gone.py` `webcrawl.items.Page` `webcrawl.items.Gone`\n"
         "```\n# no heading\n[no link](gone)\n```\n"
     )

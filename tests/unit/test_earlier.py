@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from rocksdict import AccessType
 
 from tests.exchanges import EXCHANGES, capture, write
 from webcrawl.items import Original
 from webcrawl.warc import earlierbuild
-from webcrawl.warc.earlier import Earlier
-from webcrawl.warc.earlierbuild import open_earlier, opened_earlier
-from webcrawl.warc.earlierlines import EarlierError, sources_of
+from webcrawl.warc.earlier import Earlier, opened
+from webcrawl.warc.earlierbuild import open_earlier
+from webcrawl.warc.earlierlines import EarlierError, Entry, Lines, sources_of
 from webcrawl.warc.records import labelled, payload_digest, raw_digest
 
 
@@ -126,6 +128,19 @@ def test_packed_files_and_folders(tmp_path: Path) -> None:
         open_earlier(tmp_path / "index", sources, [].append)
 
 
+@pytest.mark.parametrize("name", ["a.cdxj", "a.cdxj.gz"])
+def test_lines_are_read_from_a_position_on(tmp_path: Path, name: str) -> None:
+    texts = ["".join(map(line, range(n, n + 50))).encode() for n in (0, 50)]
+    packed = b"".join(map(gzip.compress, texts)) if name.endswith(".gz") else b"".join(texts)
+    (tmp_path / name).write_bytes(packed)
+    lines = Lines(tmp_path / name)
+    whole = list(lines)
+    assert (lines.line, lines.position) == (100, len(b"".join(texts)))
+    for count in (0, 1, 49, 50, 51, 100):
+        at = sum(map(len, whole[:count])) + count
+        assert list(Lines(tmp_path / name, at, count)) == whole[count:]
+
+
 def test_sources_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "x.cdx").write_text("")
     for name, problem in (
@@ -146,30 +161,35 @@ def test_it_is_made_once(tmp_path: Path) -> None:
         "1 content of 1 capture in 1 line",
         "2 contents of 2 captures in 2 lines",
     ]
-    assert opened_earlier(tmp_path / "index").find(digest(2)) is not None
+    assert Earlier(tmp_path / "index").find(digest(2)) is not None
     with pytest.raises(EarlierError, match="has no index"):
-        opened_earlier(tmp_path)
+        Earlier(tmp_path)
 
 
-@pytest.mark.parametrize("dies_at", range(1, 12))
+@pytest.mark.parametrize("dies_at", range(1, 6))
 def test_a_build_that_was_killed_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
 ) -> None:
-    """Killed before each of its steps is kept, and once more at the same distance."""
+    """Killed before each of its commits, and once more at the same distance."""
     monkeypatch.setattr(earlierbuild, "BATCH", 256)
-    monkeypatch.setattr(earlierbuild, "BUCKET_BYTES", 60_000)
     texts = ["".join(map(line, range(n, n + 500))) for n in (0, 400)]
     said: list[str] = []
-    write_state = earlierbuild._write
+    read: list[bytes] = []
+    commit, entry = earlierbuild._Build._commit, Lines.entry
 
-    def dying(path: Path, state: dict[str, object]) -> None:
+    def dying(build: earlierbuild._Build) -> None:
         nonlocal left
         left -= 1
         if left == 0:
             raise KeyboardInterrupt
-        write_state(path, state)
+        commit(build)
 
-    monkeypatch.setattr(earlierbuild, "_write", dying)
+    def reading(lines: Lines, line: bytes) -> Entry | None:
+        read.append(line)
+        return entry(lines, line)
+
+    monkeypatch.setattr(earlierbuild._Build, "_commit", dying)
+    monkeypatch.setattr(Lines, "entry", reading)
     for _ in range(2):
         left = dies_at
         try:
@@ -177,23 +197,69 @@ def test_a_build_that_was_killed_goes_on(
         except KeyboardInterrupt:
             pass
     left = -1
-    earlier = made(tmp_path, *texts, says=said)
-    assert earlier.entries == 900
-    assert all(earlier.find(digest(n)) for n in range(900))
-    assert not (tmp_path / "index" / "buckets").exists()
+    with closing(made(tmp_path, *texts, says=said)) as earlier:
+        assert earlier.entries == 900
+        assert all(earlier.find(digest(n)) for n in range(900))
+    assert said[-1:] in ([], ["900 contents of 1,000 captures in 1,000 lines"])
+    assert len(read) <= 1000 + 2 * 2 * 256  # what was committed is not read again
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_of_other_files_it_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_done: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(earlierbuild, "BATCH", 1)
+        broken = "" if is_done else "garbage"
+        with suppress(EarlierError):
+            made(tmp_path, line(1) + line(2) + broken).close()
+    (tmp_path / "index" / "other").mkdir()
+    said: list[str] = []
+    with closing(made(tmp_path, line(2), says=said)) as earlier:
+        assert earlier.find(digest(1)) is None
+        assert earlier.find(digest(2)) is not None
+    assert said == ["1 content of 1 capture in 1 line"]
+    assert not (tmp_path / "index" / "other").exists()
 
 
 def test_another_process_makes_it(tmp_path: Path) -> None:
-    (tmp_path / "index").mkdir()
-    with earlierbuild._locked(tmp_path / "index"), pytest.raises(EarlierError, match="another"):
+    other = opened(tmp_path / "index", AccessType.read_write())
+    with closing(other), pytest.raises(EarlierError, match="another"):
         made(tmp_path, line(1))
 
 
 def test_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
-    earlier = made(tmp_path, "".join(map(line, range(1000))))
-    (tmp_path / "index" / "places").write_bytes(b"")
-    with pytest.raises(EarlierError, match="cannot be read"):
-        earlier.find(digest(1))
+    made(tmp_path, "".join(map(line, range(1000)))).close()
+    (table,) = (tmp_path / "index").glob("*.sst")
+    size = table.stat().st_size
+    with closing(Earlier(tmp_path / "index")) as earlier:
+        with table.open("r+b") as file:
+            file.write(b"\0" * size)
+        with pytest.raises(EarlierError, match="cannot be read"):
+            earlier.find(digest(1))
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def put(self, *_: object) -> None:
+            raise Exception("IO error: No space left on device")
+
+    monkeypatch.setattr(earlierbuild, "WriteBatch", lambda **_: Full())
+    rows = opened(tmp_path / "index", AccessType.read_write())
+    build = earlierbuild._Build(rows, [], [].append)
+    with closing(rows), pytest.raises(EarlierError, match="written: IO error: No space"):
+        build._commit()
+
+
+def test_readers_share_it(tmp_path: Path) -> None:
+    made(tmp_path, line(1)).close()
+    folder = tmp_path / "index"
+    before = sorted(folder.iterdir())
+    with closing(Earlier(folder)) as one, closing(Earlier(folder)) as other:
+        found = one.find(digest(1))
+        assert found is not None
+        assert other.find(digest(1)) == found
+    assert sorted(folder.iterdir()) == before
 
 
 def test_the_index_of_our_own_archive(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 
 from tests.contracts.frontier import FOREVER, Driver, link
 from webcrawl.config.explanation import of_scope
-from webcrawl.crawl.steeringfile import Command, Steered
+from webcrawl.crawl.keptcommands import Command, Steered
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.explanation import explain

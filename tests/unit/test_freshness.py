@@ -19,8 +19,6 @@ from webcrawl.frontier.revisit import (
     Marginal,
     first_rate,
     learned,
-    packed,
-    unpacked,
 )
 
 PAGES, CYCLE_S, YEAR_S, HOUR_S = 1_000, 28 * DAY_S, 365 * DAY_S, 3600.0
@@ -65,13 +63,12 @@ def freshness(
 
 
 def adaptive(weights: list[float]) -> float:
-    random, mean = Random(19), sum(weights) / PAGES
+    mean = sum(weights) / PAGES
     marginal = Marginal(CYCLE_S, 0.0, planned_per_s=PAGES / CYCLE_S)
     rates, planned_s = [first_rate(CYCLE_S)] * PAGES, [CYCLE_S] * PAGES
 
     def decide(page: int, after_s: float, has_changed: bool) -> float:
-        rate = learned(rates[page], after_s, has_changed=has_changed)
-        rates[page] = unpacked(packed(rate, random.random()))
+        rates[page] = learned(rates[page], after_s, has_changed=has_changed)
         before_s = planned_s[page]
         planned_s[page] = marginal.next_s(rates[page], weights[page] / mean)
         marginal.plan(before_s, planned_s[page])

@@ -97,5 +97,5 @@ def test_addresses_of_no_single_machine_never_pass(address: str) -> None:
 
 def test_filter_keeps_order() -> None:
     found = ["8.8.8.8", "127.0.0.1", "1.1.1.1", "::1"]
-    assert AddressGuard().filter(found) == ("8.8.8.8", "1.1.1.1")
-    assert AddressGuard(allow_private=True).filter(found) == tuple(found)
+    assert AddressGuard().admitted("h", found) == ("8.8.8.8", "1.1.1.1")
+    assert AddressGuard(allow_private=True).admitted("h", found) == tuple(found)

@@ -210,13 +210,16 @@ def test_version(status_line: bytes, version: str) -> None:
 
 
 def test_headers_keep_order_and_repeats_and_their_names_are_lower_case() -> None:
-    head = OK + b"x-B: 1\r\nX-a:2 \r\nx-b:\t3\r\nX-Colons: a:b\r\nX-Empty:\r\n\r\n"
+    head = OK + b"x-B: 1\r\nX-a:2 \r\nx-b:\t3\r\nX-Colons: a:b\r\nX-Empty:\r\n"
+    head += b"\vX c\f:\v4\v\n\v:5\nX-d: \r\n\r\n"
     assert parse_headers(head) == [
         (b"x-b", b"1"),
         (b"x-a", b"2"),
         (b"x-b", b"3"),
         (b"x-colons", b"a:b"),
         (b"x-empty", b""),
+        (b"x c", b"4"),
+        (b"x-d", b""),
     ]
 
 

@@ -76,7 +76,7 @@ def test_each_of_scrapys_settings_is_honoured_or_listed() -> None:
 
 
 def test_the_docs_list_them() -> None:
-    text = (ROOT / "docs" / "scrapy-compat.md").read_text()
+    text = (ROOT / "docs" / "extending.md").read_text()
     section = text.partition("## Settings without effect")[2].partition("\n## ")[0]
     assert re.findall(r"`([A-Z][A-Z0-9_]+)`", section.partition("| --- |")[2]) == LISTED
     for each in UNUSED:

@@ -46,7 +46,7 @@ from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
-from webcrawl.warc.cdxj import http_head
+from webcrawl.warc.cdxj import answer_of_record
 from webcrawl.warc.records import warc_fields
 
 PDF_STREAM = b"obj/ObjStm/FlateDecode stream\n"
@@ -222,6 +222,12 @@ HTTP = [
     Reader("lists", 1_000_000, filled(b"1,", OK + b"Content-Length:", END), read_lists),
     Reader("lengths", 1_000_000, filled(b"Content-Length:1\r\n", OK, END), read_lists),
     Reader("codings", 1_000_000, filled(b"a,", OK + b"Transfer-Encoding:", END), read_lists),
+    Reader(
+        "blanks in a list", 1_000_000, filled(b" \v", OK + b"Content-Length:1", END), read_lists
+    ),
+    Reader("words without a colon", 1_000_000, filled(b"a ", OK, END), read_lists),
+    Reader("blanks before a name", 1_000_000, filled(b"\v", OK, b"a" + END), read_lists),
+    Reader("blanks behind a name", 1_000_000, filled(b"\v", OK + b"a", END), read_lists),
     *(
         Reader(f"answer: {name.decode()!r} {unit!r}", 256_000, filled(unit, OK + name, END), answer)
         for name, unit in (
@@ -424,7 +430,8 @@ def dns_answer(size: int) -> bytes:
 
 
 def resolve(message: bytes) -> None:
-    AddressGuard().filter(read_answer(message, question("h.example", 1)).addresses)
+    addresses = read_answer(message, question("h.example", 1)).addresses
+    AddressGuard().admitted("h.example", addresses)
 
 
 SCOPE = Scope(suffixes=["pt"], deny=["x.example"], max_length=1 << 20)
@@ -459,7 +466,9 @@ OTHERS = [
     ),
     Reader(
         "folded type", 512_000, filled(b" b\n", b"HTTP/1.1 200 OK\nContent-Type: a\n", b"\n"),
-        lambda head: http_head("http://h/", head),
+        lambda head: answer_of_record(
+            {"warc-type": "response", "content-type": "application/http"}, head, str
+        ),
     ),
 ]  # fmt: skip
 

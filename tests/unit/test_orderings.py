@@ -6,6 +6,7 @@ tests/contracts test the order of leases, and tests/properties/test_opic.py whol
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link
@@ -91,7 +92,7 @@ def test_gifts_do_not_change_the_order(cash: Cash) -> None:
         cash.enter(named("a"))
         cash.order.forfeit(named("a"))
         cash.order.spend(named("a"), ())
-    assert cash.enter(SEED._replace(retries=1)) == first
+    assert cash.enter(replace(SEED, retries=1)) == first
 
 
 def test_a_url_that_is_dropped_leaves_its_cash_to_the_others(cash: Cash) -> None:
@@ -104,7 +105,7 @@ def test_a_url_that_is_dropped_leaves_its_cash_to_the_others(cash: Cash) -> None
 
 def test_a_retry_keeps_its_cash(cash: Cash) -> None:
     cash.enter(SEED)
-    cash.enter(SEED._replace(retries=1))
+    cash.enter(replace(SEED, retries=1))
     cash.order.audit()
     assert cash.fetch(SEED, "a") == pytest.approx(0.9)
 

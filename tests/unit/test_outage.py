@@ -226,6 +226,16 @@ def test_a_time_out_right_after_an_outage_belongs_to_it() -> None:
     virtualtime.run(check())
 
 
+def test_silence_is_noted_once_a_minute() -> None:
+    world = World()
+    assert not world.outage.is_silent(100.0), "no server has ever answered"
+    world.outage.server_answered("w", "w", "http://w/", 200.0)
+    times = (200.0, 202.9, 203.0, 204.0, 262.9, 263.0)
+    assert [world.outage.is_silent(at) for at in times] == [False, False, True, False, False, True]
+    world.outage.server_answered("w", "w", "http://w/", 322.0)
+    assert [world.outage.is_silent(at) for at in (324.9, 325.0)] == [False, True]
+
+
 def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
     """As in a process that looks up no name itself, or a run that knows all addresses."""
 

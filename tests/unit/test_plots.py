@@ -1,4 +1,4 @@
-"""Plots: each panel has its lines, within its frame. Looked at by eye: docs/experiments.md."""
+"""Plots: each panel has its lines, within its frame. Looked at by eye: docs/performance.md."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
 from webcrawl.reading import reader
-from webcrawl.reading.messages import Task
+from webcrawl.reading.messages import PageTask
 from webcrawl.reading.page import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
-from webcrawl.reading.reader import GivenUp, LargePages
+from webcrawl.reading.reader import GivenUp, LargeBodies
 from webcrawl.spiders.broad import BroadSpider
 
 PDF: dict[str, str | None] = {"application/pdf": "webcrawl.parse.pdf.read_pdf"}
@@ -33,7 +33,7 @@ class FakeProcess:
         self.is_killed = asyncio.Event()
         self.goes_on = asyncio.Semaphore(0)
 
-    async def read(self, task: Task, body: bytes) -> Parsed:
+    async def read(self, task: PageTask, body: bytes) -> Parsed:
         self.read_urls.append(task.url)
         on = asyncio.ensure_future(self.goes_on.acquire())
         killed = asyncio.ensure_future(self.is_killed.wait())
@@ -50,13 +50,13 @@ class FakeProcess:
         return "ended"
 
 
-def pages_with(process: FakeProcess, is_full: Callable[[], bool] = lambda: False) -> LargePages:
-    pages = LargePages(Options(), HostTimes(), [], is_full=is_full)
+def pages_with(process: FakeProcess, is_full: Callable[[], bool] = lambda: False) -> LargeBodies:
+    pages = LargeBodies(Options(), HostTimes(), [], is_full=is_full)
     pages._process = process  # type: ignore[assignment]
     return pages
 
 
-def asked(pages: LargePages, host: str, size: int = 1000) -> asyncio.Task[Any]:
+def asked(pages: LargeBodies, host: str, size: int = 1000) -> asyncio.Task[Any]:
     body = b"x" * size
     return asyncio.create_task(pages.read(host, body, "text/html", f"http://{host}/", ""))
 
@@ -77,7 +77,7 @@ def test_hosts_that_have_used_the_least_time_go_first() -> None:
         rest = [asked(pages, "slower"), asked(pages, "slow"), asked(pages, "new", 9999)]
         rest.append(asked(pages, "newer"))
         await turn()
-        assert repr(pages) == "<LargePages 1 read, 4 waiting>"
+        assert repr(pages) == "<LargeBodies 1 read, 4 waiting>"
         for _ in range(5):
             process.goes_on.release()
         await asyncio.gather(first, *rest)
@@ -97,7 +97,7 @@ def test_no_page_is_read_while_links_are_held(monkeypatch: pytest.MonkeyPatch) -
         pages = pages_with(process, lambda: held)
         first = asked(pages, "a")
         await turn()
-        assert repr(pages) == "<LargePages 0 read, 1 waiting>"
+        assert repr(pages) == "<LargeBodies 0 read, 1 waiting>"
         assert process.read_urls == []
         held = False
         await first
@@ -158,7 +158,7 @@ def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:
     async def read(links: int) -> None:
         process = FakeProcess()
         process.goes_on.release()
-        spider.__dict__["_large_pages"] = pages = pages_with(process)
+        spider.__dict__["large_bodies"] = pages = pages_with(process)
         body = b"".join(b"<a href=/%d>" % n for n in range(links))
         await spider._read_large(response, "h", body, "text/html", "http://h/", "", "")
         await pages.close()

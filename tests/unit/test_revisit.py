@@ -18,8 +18,6 @@ from webcrawl.frontier.revisit import (
     changes_between,
     first_rate,
     learned,
-    packed,
-    unpacked,
 )
 
 CYCLE_S = 28 * DAY_S
@@ -53,14 +51,12 @@ def test_pages_that_change_too_often_or_never_are_hardly_visited() -> None:
 
 @pytest.mark.parametrize("days", [1.0, 7.0, 60.0])
 def test_rates_are_learned(days: float) -> None:
-    """Also through 16-bit numbers: many small additions are not lost."""
     random, after_s, found = Random(17), 2 * DAY_S, 0.0
     for _ in range(30):
         rate = first_rate(CYCLE_S)
         for _ in range(200):
             has_changed = random.random() < 1 - exp(-after_s / (days * DAY_S))
-            seen = learned(rate, after_s, has_changed=has_changed)
-            rate = unpacked(packed(seen, random.random()))
+            rate = learned(rate, after_s, has_changed=has_changed)
         found += rate.per_s * DAY_S / 30
     assert found == pytest.approx(1 / days, rel=0.25)
 
@@ -70,14 +66,6 @@ def test_a_true_date_of_the_last_change_tells_more() -> None:
     just_now = learned(rate, 10 * DAY_S, has_changed=True, age_s=10.0)
     long_ago = learned(rate, 10 * DAY_S, has_changed=True, age_s=9.9 * DAY_S)
     assert long_ago.per_s < learned(rate, 10 * DAY_S, has_changed=True).per_s < just_now.per_s
-
-
-@pytest.mark.parametrize("rate", [Rate(0.5, 2.0), Rate(29.0, 10 * DAY_S), Rate(1e-9, 1e12)])
-def test_packed_rates_are_near(rate: Rate) -> None:
-    low, high = unpacked(packed(rate, 0.999999)), unpacked(packed(rate, 0.0))
-    for got in (low, high):
-        assert got.changes == pytest.approx(max(rate.changes, 2**-24), rel=0.002)
-        assert got.seconds == pytest.approx(min(rate.seconds, 65_504 * DAY_S), rel=0.01)
 
 
 def test_the_marginal_value_comes_to_rest_where_the_budget_is_met() -> None:

@@ -244,7 +244,7 @@ def test_sizes_have_decimal_units(value: object, size: int | None) -> None:
 
 
 def test_the_page_of_the_rules_has_every_field_and_an_example_that_works() -> None:
-    page = (ROOT / "docs" / "rules.md").read_text("utf-8")
+    page = (ROOT / "docs" / "manners.md").read_text("utf-8")
     for field in FIELDS:
         assert f"\n| `{field}` |" in page
     examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

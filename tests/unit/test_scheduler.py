@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 
 from webcrawl import settings as project
+from webcrawl.admission.outage import MANY
 from webcrawl.config.build import domains_of
 from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
@@ -80,6 +82,24 @@ def test_a_part_that_is_off_gets_a_line_at_the_start(caplog: pytest.LogCaptureFi
     assert "DOWNLOADER_MIDDLEWARES: RobotsTxt is off" in caplog.text
 
 
+@pytest.mark.parametrize(("under_way", "is_suspected"), [(MANY - 1, False), (MANY, True)])
+def test_a_fetch_counts_as_failed_while_no_server_answers(
+    under_way: int, is_suspected: bool
+) -> None:
+    """Long before its time-out, so that an outage of our own network is noticed."""
+
+    async def use(scheduler: Scheduler) -> None:
+        pump, now = scheduler._pump, time.monotonic()
+        pump._outage.server_answered("b.example", "10.0.0.2", "http://b.example/", now - 10.0)
+        for _ in range(under_way):
+            pump.under_way.add(PageFetch(Lease("a.example", Step.PAGE, URL, "10.0.0.1")))
+        pump._look_for_outage(now)
+        await asyncio.sleep(0)
+        assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
+
+    with_scheduler(use)
+
+
 @pytest.mark.parametrize(
     ("chosen", "taken"),
     [
@@ -98,7 +118,7 @@ def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: boo
 
     async def go() -> None:
         crawler = crawler_with()
-        crawler.spider = BroadSpider()
+        crawler.spider = BroadSpider.from_crawler(crawler)
         crawler.spider.allowed_domains = chosen
         scheduler = Scheduler.from_crawler(crawler)
         await use(scheduler)
@@ -214,19 +234,5 @@ def test_which_outcomes_are_not_the_end_of_a_request(outcome: Any, again: bool) 
         assert scheduler.comes_again(Link(URL, "a.example"), outcome) is again
         last_try = Link(URL, "a.example", retries=2)
         assert scheduler.comes_again(last_try, outcome) is isinstance(outcome, Returned)
-
-    with_scheduler(use)
-
-
-def test_a_page_that_is_cut_is_held_back() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        page_fetch = page_fetch_of(await leased(scheduler))
-        assert isinstance(page_fetch, PageFetch)
-        scheduler._pump.target.cut([page_fetch])
-        scheduler.finish(page_fetch, Returned(1.0, 2.0, "cancelled"))
-        assert ended(scheduler) == []
-        assert scheduler._pump.target.take_held_back() == [
-            (page_fetch.lease, Returned(1.0, 2.0, "cancelled"))
-        ]
 
     with_scheduler(use)

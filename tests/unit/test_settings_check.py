@@ -13,6 +13,7 @@ from webcrawl import settings as defaults
 from webcrawl.config.build import reading_from
 from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
+from webcrawl.config.scrapysown import unreadable
 from webcrawl.config.table import TABLE, read, typed_settings
 from webcrawl.fetch.signing import new_key
 from webcrawl.parse.robots import RobotsRules
@@ -121,7 +122,8 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         ("MEMUSAGE_LIMIT_MB", [0, "2048"], ["2G"]),
         ("MEMUSAGE_CHECK_INTERVAL_SECONDS", [60.0, "0.5"], ["x", 0]),
         ("HTTPCACHE_ENABLED", [True, "0"], ["maybe"]),
-        ("DOWNLOADER", ["webcrawl.downloader.Downloader"], ["no.such.Downloader"]),
+        ("DOWNLOADER", ["webcrawl.downloader.Downloader"], ["no.such.Downloader", "json.Nosuch"]),
+        ("FEEDS", [{}, {"a.jsonl": {"format": "jsonlines"}}], [{"a.jsonl": "jsonlines"}]),
     ],
 )
 def test_values_that_only_scrapy_reads(name: str, good: list[Any], bad: list[Any]) -> None:
@@ -131,20 +133,49 @@ def test_values_that_only_scrapy_reads(name: str, good: list[Any], bad: list[Any
         assert line.startswith(f"{name} = {value!r} cannot be used: ")
 
 
+NO_MODULE = "there is no such module"
+NO_CLASS = "the module json has no Nosuch"
+
+
 @pytest.mark.parametrize(
-    ("name", "users"),
+    ("name", "users", "lacking"),
     [
-        ("ITEM_PIPELINES", {"no.such.Pipeline": 400}),
-        ("EXTENSIONS", '{"nosuch.Extension": 0}'),
-        ("DOWNLOAD_HANDLERS", {"memo": "no.such.Handler"}),
+        ("ITEM_PIPELINES", {"no.such.Pipeline": 400}, NO_MODULE),
+        ("EXTENSIONS", '{"nosuch.Extension": 0}', NO_MODULE),
+        ("DOWNLOAD_HANDLERS", {"memo": "no.such.Handler"}, NO_MODULE),
+        ("ADDONS", {"nosuch.Addon": 0}, NO_MODULE),
+        ("ITEM_PIPELINES", {"json.Nosuch": 400}, NO_CLASS),
+        ("DOWNLOADER_MIDDLEWARES", {"json.Nosuch": 400}, NO_CLASS),
+        ("DOWNLOAD_HANDLERS", {"memo": "json.Nosuch"}, NO_CLASS),
     ],
 )
-def test_a_component_of_a_module_that_does_not_exist(name: str, users: Any) -> None:
+def test_a_component_that_does_not_exist(name: str, users: Any, lacking: str) -> None:
     (line,) = problems(**{name: users})
-    assert line.startswith(f"{name}: 'no")
-    assert line.endswith(" cannot be imported: there is no such module")
+    assert line.startswith(f"{name}: '")
+    assert line.endswith(f" cannot be imported: {lacking}")
     off = {"ftp": None} if name == "DOWNLOAD_HANDLERS" else {"no.such.Component": None}
     assert problems(**{name: off}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_readable"),
+    [
+        ("ITEM_PIPELINES", "[]", True),
+        ("ITEM_PIPELINES", '{"json.JSONDecoder": 1}', True),
+        ("ITEM_PIPELINES", {"json.JSONDecoder": 1}, True),
+        ("FEEDS", None, True),
+        ("USER_AGENT", "x", True),
+        ("ITEM_PIPELINES", '["json.JSONDecoder"]', False),
+        ("ITEM_PIPELINES", ["json.JSONDecoder"], False),
+        ("FEEDS", "x", False),
+        ("ADDONS", "5", False),
+    ],
+)
+def test_a_setting_that_is_a_dictionary_is_given_one(
+    name: str, value: Any, is_readable: bool
+) -> None:
+    line = f"{name} = {value!r} cannot be used: a dictionary; on the command line as JSON"
+    assert list(unreadable(Settings(), {name: value})) == ([] if is_readable else [line])
 
 
 def test_a_place_of_a_component_is_a_number() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from scrapy.settings import default_settings
 
 from webcrawl import settings as project
 from webcrawl.config.markdown import page
-from webcrawl.config.table import TABLE
+from webcrawl.config.table import MOST_USED, TABLE
 from webcrawl.frontier.orderings import ORDERINGS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -21,15 +22,24 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_page_shows_defaults_with_their_units() -> None:
     for row in (
-        "| `DOWNLOAD_DELAY` | 30 s | a number of seconds, 0 or more |",
+        "`DOWNLOAD_DELAY` | 30 s | a number of seconds, 0 or more |",
         "| `DOWNLOAD_MAXSIZE` | 10 MiB |",
         "| `WARC_MAX_SIZE` | 1 GB |",
         "| `FRONTIER_ACTIVE_HOSTS` | 20,000 |",
-        "| `SCOPE_DENY` | empty |",
-        "| `JOBDIR` | unset |",
+        "`SCOPE_DENY` | empty |",
+        "`JOBDIR` | unset |",
         "| `CONTENT_TYPES` | `text/html, application/xhtml+xml, application/rss+xml, ",
     ):
         assert row in page()
+
+
+def test_the_page_begins_with_the_twelve_that_matter() -> None:
+    begin = page().partition("\n## What is crawled")[0].partition("## The twelve")[2]
+    links = re.findall(r"^- \[`(\w+)`\]\(#(\w+)\): ", begin, re.MULTILINE)
+    assert links == [(name, name.lower()) for name in MOST_USED]
+    assert len(links) == 12
+    for name, anchor in links:
+        assert page().count(f'\n| <a id="{anchor}"></a>`{name}` | ') == 1
 
 
 def test_each_setting_is_read_by_code() -> None:
@@ -40,20 +50,14 @@ def test_each_setting_is_read_by_code() -> None:
     assert [name for name in TABLE if f'"{name}"' not in code] == []
 
 
-def test_each_ordering_is_documented() -> None:
-    texts = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("orderings.md",)}
-    _, _, section = (
-        (DOCS / "architecture.md").read_text(encoding="utf-8").partition("### Orderings")
-    )
-    texts |= {"architecture.md": section.partition("### ")[0]}
-    texts |= {"FRONTIER_ORDER": TABLE["FRONTIER_ORDER"].meaning}
-    missing = [
-        (place, name)
-        for place, text in texts.items()
-        for name in ORDERINGS
-        if f"`{name}`" not in text
-    ]
-    assert missing == []
+def test_each_ordering_is_documented_and_has_its_test() -> None:
+    """By a section or a row of a page, in the list of settings, and in the frontier's contract."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
+    contract = (DOCS.parent / "tests/contracts/frontier.py").read_text(encoding="utf-8")
+    for name in ORDERINGS:
+        assert re.search(rf"^(#+|\|) `{name}`", pages, re.MULTILINE), name
+        assert f"`{name}`" in TABLE["FRONTIER_ORDER"].meaning
+        assert f'order="{name}"' in contract, name
 
 
 def test_each_default_is_in_one_place() -> None:

@@ -125,7 +125,8 @@ def test_a_checkpoint_is_restored_as_it_was(tmp_path: Path) -> None:
         header = Checkpoint("crawl", 2, 0, "node", 1, "")
         await shard.put([link(f"http://{host}/1")], 0.0)
         await make_checkpoint(root, tmp_path / "a", header, shard.checkpoint)
-        await shard.receive(1, 1, [FoundLink(link(f"http://{host}/2"))], 0.0)
+        mail = [FoundLink(link(f"http://{host}/2"))]
+        await shard.call(lambda state: state.receive(1, 1, mail, 0.0))
         made = await make_checkpoint(root, tmp_path / "a", header, shard.checkpoint)
         await shard.put([link(f"http://{host}/lost")], 0.0)
         await shard.close()

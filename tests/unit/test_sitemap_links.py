@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from tests.exchanges import exchange
-from webcrawl.admission.sitemaps import SHARED_BYTES, SIZE_MAX, Sitemaps, read_file
+from webcrawl.admission.runner import Admissions
+from webcrawl.admission.sitemaps import SHARED_BYTES, Sitemaps
+from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.request import FetchRequest
+from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
@@ -24,6 +29,7 @@ from webcrawl.frontier.lease import (
     Link,
     Outcome,
     Resolved,
+    Returned,
     RobotsFetched,
     Step,
 )
@@ -31,6 +37,10 @@ from webcrawl.frontier.outlinks import Outlinks, looks_like_sitemap
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.sitemaps import ENTRIES_MAX, SIZE_MAX
+from webcrawl.reading.page import Options
+from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
+from webcrawl.reading.sitemap import QUICK_BYTES, SitemapFile, read_sitemap
 from webcrawl.scope import Scope
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -288,12 +298,94 @@ ENTRIES = [("http://a.test/1", 0), ("http://a.test/2", 0)]
     ],
 )
 def test_gzip_is_unpacked_in_bounded_pieces(body: bytes, problem: str) -> None:
-    file = read_file(exchange(OK, body))
+    file = read_sitemap(body, [], "http://a.test/map", False)
     assert (file.entries, file.problem) == (ENTRIES, problem)
 
 
+class OtherProcess(LargeBodies):
+    """Answers with all entries that a file may have; `fault` is raised in place of it."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        super().__init__(Options(), HostTimes(), [])
+        self.fault = fault
+        self.read_urls: list[str] = []
+
+    async def read_sitemap(
+        self, host: str, body: bytes, headers: Headers, url: str, is_cut: bool
+    ) -> SitemapFile:
+        self.read_urls.append(url)
+        if self.fault is not None:
+            raise self.fault
+        entries = [(f"http://a.test/{number}", 0) for number in range(ENTRIES_MAX)]
+        return SitemapFile("urlset", "", entries)
+
+
+def sitemaps_with(process: OtherProcess) -> Sitemaps:
+    return Sitemaps(Outlinks(Scope(), Counter()), Counter(), process)
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "is_quick"),
+    [
+        (OK, URLSET, True),
+        (OK, URLSET + b" " * QUICK_BYTES, False),
+        (OK, gzip.compress(URLSET), False),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n", URLSET, False),
+    ],
+    ids=["small", "large", "gzip", "coding"],  # workers must agree on them: gzip has a time
+)
+def test_which_sitemaps_are_read_on_the_event_loop(
+    head: bytes, body: bytes, is_quick: bool
+) -> None:
+    process = OtherProcess()
+    turns = 0
+
+    async def read() -> tuple[Link, ...]:
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        sitemap = Link("http://a.test/map", "a.test", sitemap=1)
+        links, _ = await sitemaps_with(process).read(exchange(head, body, sitemap.url), sitemap)
+        counting.cancel()
+        return links
+
+    links = asyncio.run(read())
+    assert process.read_urls == [] if is_quick else ["http://a.test/map"]
+    assert len(links) == (len(ENTRIES) if is_quick else ENTRIES_MAX)
+    assert turns >= len(links) // 1_000, "other tasks ran after each thousand links"
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        (GivenUp(), Returned(5.0, 6.0)),
+        (ReadingFailed("the process that read it ended with -9"), None),
+    ],
+)
+def test_a_sitemap_that_is_not_read(
+    fault: Exception, outcome: Outcome | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the end of the crawl its lease is returned; after a crash it counts as unread."""
+    counts: Counter[str] = Counter()
+    sitemaps = Sitemaps(Outlinks(Scope(), Counter()), counts, OtherProcess(fault))
+    admissions = Admissions(*[None] * 9, sitemaps=sitemaps)  # type: ignore[arg-type]
+    body = gzip.compress(URLSET)
+    answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
+    got = asyncio.run(admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2)))
+    if outcome is not None:
+        assert got == outcome
+    else:
+        assert isinstance(got, Fetched)
+        assert (got.links, counts) == ((), Counter(unread=1, no_format=1, entries=0, foreign=0))
+        assert "cannot be read: the process that read it ended with -9" in caplog.text
+
+
 def test_room_for_bodies_is_shared() -> None:
-    sitemaps = Sitemaps(Outlinks(Scope(), Counter()), Counter())
+    sitemaps = sitemaps_with(OtherProcess())
     first, second = (FetchRequest("GET", "http://a/", "", []) for _ in "ab")
     part = bytes(1 << 20)
     with sitemaps.room(first), sitemaps.room(second):
@@ -322,13 +414,13 @@ def test_room_for_bodies_is_shared() -> None:
 def test_a_seed_that_gives_no_url_is_named_once(
     caplog: pytest.LogCaptureFixture, body: bytes | None, reason: str
 ) -> None:
-    sitemaps = Sitemaps(Outlinks(Scope(), Counter()), Counter())
+    sitemaps = sitemaps_with(OtherProcess())
     seed = Link("http://a/map", "a", sitemap=1)
     others = (
-        seed._replace(url="http://a/of-robots", via="http://a/robots.txt"),
-        seed._replace(url="http://a/of-index", via="http://a/", sitemap=2),
+        replace(seed, url="http://a/of-robots", via="http://a/robots.txt"),
+        replace(seed, url="http://a/of-index", via="http://a/", sitemap=2),
     )
-    moved = seed._replace(via="http://a/", redirects=1)
+    moved = replace(seed, via="http://a/", redirects=1)
     for sitemap in (moved, seed, *others):
         if body is None:
             sitemaps.refused(404, sitemap)

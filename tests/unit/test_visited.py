@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec.structs import replace as replaced
+
 from tests.exchanges import EXCHANGES
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged, visited_of
+from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.lease import Fetched, Visit, Visited
+from webcrawl.frontier.lease import Capture, Fetched, Visit, Visited
 from webcrawl.frontier.shared.wire import Calls, Release, decode, encode
 from webcrawl.items import Original, Page
 from webcrawl.warc.records import payload_digest
@@ -18,7 +21,12 @@ PLAIN = replace(
     archived=True,
 )
 DIGEST = payload_digest(PLAIN)
-LAST = Visit('"1"', "", 0xFF00, 1000.5, "sha1:OLD", is_conditional=False)
+OLD = Capture(Validators('"1"'), 0xFF00, 1000.5, "sha1:OLD")
+LAST = Visit(OLD)
+
+
+def with_tag(etag: str, *, is_conditional: bool = False) -> Visit:
+    return Visit(Capture(Validators(etag)), is_conditional)
 
 
 def page(exchange: Exchange = PLAIN, simhash: int | None = 0xFF00) -> Page:
@@ -29,9 +37,8 @@ def page(exchange: Exchange = PLAIN, simhash: int | None = 0xFF00) -> Page:
 
 def test_a_first_visit() -> None:
     seen = visited_of(None, PLAIN, page())
-    assert seen == Visited(
-        '"2"', "Sat, 01 Aug 2026 10:00:00 GMT", 0xFF00, PLAIN.started_time, DIGEST
-    )
+    validators = Validators('"2"', "Sat, 01 Aug 2026 10:00:00 GMT")
+    assert seen == Visited(Capture(validators, 0xFF00, PLAIN.started_time, DIGEST))
 
 
 def test_without_recrawl_and_without_a_page_there_is_nothing() -> None:
@@ -42,7 +49,7 @@ def test_without_recrawl_and_without_a_page_there_is_nothing() -> None:
 def test_a_page_that_was_not_archived_has_no_capture() -> None:
     seen = visited_of(None, replace(PLAIN, archived=False), page())
     assert seen is not None
-    assert seen.captured_at == 0.0
+    assert seen.capture.captured_at == 0.0
 
 
 def test_the_same_bytes_as_an_earlier_capture_of_the_url_refer_to_it() -> None:
@@ -50,40 +57,42 @@ def test_the_same_bytes_as_an_earlier_capture_of_the_url_refer_to_it() -> None:
     same.original = Original(PLAIN.url, 77.0, DIGEST)
     seen = visited_of(LAST, exchange, same)
     assert seen is not None
-    assert seen.captured_at == 77.0
+    assert seen.capture.captured_at == 77.0
     same.original = Original("http://b.test/", 77.0, DIGEST)  # that is a capture of another URL
     seen = visited_of(LAST, exchange, same)
     assert seen is not None
-    assert seen.captured_at == PLAIN.started_time
+    assert seen.capture.captured_at == PLAIN.started_time
 
 
 def test_small_changes_add_up() -> None:
     near, seen = page(simhash=0xFF01), None
     seen = visited_of(LAST, PLAIN, near)
     assert seen is not None
-    assert (seen.is_unchanged, seen.simhash) == (True, 0xFF00)
+    assert (seen.is_unchanged, seen.capture.simhash) == (True, 0xFF00)
     seen = visited_of(LAST, PLAIN, page(simhash=0x00FF))
     assert seen is not None
-    assert (seen.is_unchanged, seen.simhash) == (False, 0x00FF)
+    assert (seen.is_unchanged, seen.capture.simhash) == (False, 0x00FF)
 
 
 def test_the_same_bytes_are_no_change_under_a_hash_of_an_earlier_version() -> None:
-    last = Visit('"1"', "", 0xFF00, 1000.5, DIGEST)
+    last = Visit(replaced(OLD, payload_digest=DIGEST))
     same = page(simhash=0x00FF)
     assert is_unchanged(last, same) is True
     seen = visited_of(last, PLAIN, same)
     assert seen is not None
-    assert (seen.is_unchanged, seen.simhash) == (True, 0x00FF), "the next visit compares with this"
+    assert (seen.is_unchanged, seen.capture.simhash) == (True, 0x00FF), (
+        "the next visit compares with this"
+    )
 
 
 def test_a_plain_check_says_whether_the_validators_held() -> None:
     held = [
         visited_of(visit, exchange, page())
         for visit, exchange in (
-            (Visit('"2"'), PLAIN),
-            (Visit('"1"'), PLAIN),
+            (with_tag('"2"'), PLAIN),
+            (with_tag('"1"'), PLAIN),
             (Visit(), PLAIN),
-            (Visit('"2"', is_conditional=True), replace(PLAIN, is_conditional=True)),
+            (with_tag('"2"', is_conditional=True), replace(PLAIN, is_conditional=True)),
         )
     ]
     assert [seen and seen.validators_held for seen in held] == [True, False, None, None]
@@ -93,7 +102,7 @@ def test_a_page_that_was_cut_is_not_compared_and_has_no_validators() -> None:
     cut = replace(PLAIN, truncated="disconnect")
     seen = visited_of(LAST, cut, page(cut))
     assert seen is not None
-    assert (seen.etag, seen.last_modified, seen.is_unchanged) == ("", "", None)
+    assert (seen.capture.validators, seen.is_unchanged) == (("", ""), None)
     assert is_unchanged(LAST, page(replace(PLAIN, truncated="length"))) is True
 
 
@@ -107,12 +116,14 @@ def test_a_304_keeps_what_was_known() -> None:
         True,
         Original(not_modified.url, 1000.5, "sha1:OLD"),
     )
-    assert visited_of(LAST, not_modified, made) == Visited(
-        '"1"', "", 0xFF00, 1000.5, "sha1:OLD", is_unchanged=True, is_304=True
-    )
+    assert visited_of(LAST, not_modified, made) == Visited(OLD, is_unchanged=True, is_304=True)
+    newer = replace(not_modified, headers=[(b"etag", b'"2"')])
+    seen = visited_of(LAST, newer, made)
+    assert seen is not None
+    assert seen.capture == replaced(OLD, validators=Validators('"2"'))
 
 
 def test_a_hash_of_64_bits_goes_from_process_to_process() -> None:
-    outcome = Fetched(200, 1.0, 2.0, visited=Visited(simhash=(1 << 64) - 1))
+    outcome = Fetched(200, 1.0, 2.0, visited=Visited(Capture(simhash=(1 << 64) - 1)))
     call = Calls(1, [Release([(1, outcome)], 2.0)], {}, 0.0)
     assert decode(encode(call)) == call

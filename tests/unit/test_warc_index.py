@@ -11,7 +11,6 @@ from random import Random
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, exchange, write
-from webcrawl.warc import files as files_module
 from webcrawl.warc import index as module
 from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
@@ -80,13 +79,7 @@ def test_a_finished_file_has_its_index(files: WarcFiles, tmp_path: Path) -> None
     assert check(tmp_path / warc) == []
 
 
-@pytest.mark.parametrize("limits", [(1, 1 << 20), (7, 1 << 20), (64, 1000), (1000, 1 << 20)])
-def test_each_file_has_its_own_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
-) -> None:
-    """However many lines are made at a time."""
-    for name, limit in zip(("_LINES", "_LINES_BYTES"), limits, strict=True):
-        monkeypatch.setattr(files_module, name, limit)
+def test_each_file_has_its_own_index(tmp_path: Path) -> None:
     paths = write(tmp_path, [PLAIN] * 60, max_size_bytes=15_000, has_index=True)
     assert len(paths) > 3
     assert len(names(tmp_path)) == 2 * len(paths)
@@ -135,7 +128,6 @@ def test_a_disk_error_in_the_temporary_file_writes_no_part_of_a_capture(
     files: WarcFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "RUN_BYTES", 1)
-    monkeypatch.setattr(files_module, "_LINES", 1)
     files.write(PLAIN)
 
     def fail(**_: object) -> None:

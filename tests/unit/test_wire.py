@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from webcrawl.frontier.lease import (
     Dropped,
@@ -61,7 +61,7 @@ OUTCOMES: list[Outcome] = [
     RobotsFetched(TextRules(parser="protego", token="a", text=b"Disallow: /\xff"), 9.0, 1.0, 2.0),
     RobotsMoved("http://b/robots.txt", "b", 1.0, 2.0),
     RobotsUnreachable("timeout", 1.0, 2.0, 3.0),
-    Fetched(200, 1.0, 2.0, (LINK, LINK._replace(url="http://a/2")), 3.0, 4, 5.0, wanted=False),
+    Fetched(200, 1.0, 2.0, (LINK, replace(LINK, url="http://a/2")), 3.0, 4, 5.0, wanted=False),
     Fetched(200, 1.0, 2.0, archived=False),
     Failed("reset", 1.0, 2.0),
     Returned(1.0, 2.0),
@@ -69,7 +69,7 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-STATUS = Status(1.0, float("inf"), is_finished=False, places=None, is_short=True)
+STATUS = Status(1.0, float("inf"), is_finished=False, has_spare=True)
 ORIGINAL = Original("http://a/", 1.5, "sha1:A")
 MESSAGES: list[Message] = [
     Calls(7, [Put([LINK], 1.0, force=True), Release([(5, OUTCOMES[0])], 2.0)], {}, 0.5),

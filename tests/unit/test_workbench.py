@@ -43,15 +43,17 @@ def test_parked_hosts_leave_a_bounded_number_of_stale_entries() -> None:
         assert made.pop(Lane.PAGES, 0.0) is None
     assert len(made._ips["10.0.0.1"].parked) < 200
     made.audit()
-    made.end_lease(leased, with_ip=True, ip_next_at=1.0)
+    assert leased.ip is not None
+    made.end_lease(leased.ip, 1.0)
     made.idle(leased)
     asked = set()
     for now in range(1, HOSTS):
         made.wake(now)
         host = made.pop(Lane.PAGES, now)
         assert host is not None
+        assert host.ip is not None
         made.lease(host, with_ip=True)
-        made.end_lease(host, with_ip=True, ip_next_at=now + 1.0)
+        made.end_lease(host.ip, now + 1.0)
         made.idle(host)
         asked.add(host)
     assert asked == set(hosts[1:])

@@ -14,7 +14,7 @@ from webcrawl import settings as defaults
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.worker import numbered, settings_of
-from webcrawl.frontier.counters import Counters, differences
+from webcrawl.frontier.counters import Counters, Tracked
 
 
 def settings(**overrides: Any) -> Settings:
@@ -99,14 +99,13 @@ def test_a_feed_to_standard_output_is_refused() -> None:
 def test_counts_of_another_process_are_added_up() -> None:
     ours, theirs = Counters(links=1), Counters()
     ours.dropped["host_cap"] = 2
-    before = theirs.to_dict()
+    tracked = Tracked(theirs)
     theirs.links += 5
     theirs.fetch_s += 0.5
     theirs.dropped["host_cap"] += 1
-    ours.add(differences(before, theirs.to_dict()))
-    before = theirs.to_dict()
+    ours.add(tracked.changes())
     theirs.dropped["scope_deny"] += 1
-    assert differences(before, before) == {}
-    ours.add(differences(before, theirs.to_dict()))
+    ours.add(tracked.changes())
+    ours.add(tracked.changes())
     assert (ours.links, ours.fetch_s) == (6, 0.5)
     assert ours.dropped == {"host_cap": 3, "scope_deny": 1}

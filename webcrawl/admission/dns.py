@@ -3,8 +3,8 @@
 Owns the DNS cache, the look-ups that are running and the hosts file. Knows nothing of the address
 guard and of hosts' queues. Reads no clock for the cache: `now` is an argument.
 
-Bounds: at most MAX_LOOKUPS look-ups run at a time; all others wait. A look-up without an answer
-fails after `timeout_s * tries`. The cache has `cache_size` entries of 500 bytes.
+Bounds: a look-up without an answer fails after `timeout_s * tries`. The cache has `cache_size`
+entries of 500 bytes. Callers bound how many look-ups run; `dnsclient` bounds their bursts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, Server
-from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, question
+from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, Answer, question
 from webcrawl.fetch.gate import Gate
 
-MAX_LOOKUPS: Final = 1_000
 PROBE_TIMEOUT_S: Final = 3.0
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
 HOSTS_FILE: Final = Path("/etc/hosts")
@@ -35,12 +36,11 @@ _HOST: Final = re.compile(
 )
 
 
-@dataclass(slots=True, frozen=True)
-class Resolution:
+class Resolution(Struct, frozen=True, gc=False):
     """The IPv4 addresses of a host, or its IPv6 addresses if it has no IPv4 address.
 
     They are in the server's order. `expires_at` is monotonic. `took_s` is the duration of the
-    look-up, without the wait for one of the MAX_LOOKUPS places; 0.0 if no server was asked.
+    look-up; 0.0 if no server was asked.
     """
 
     addresses: tuple[str, ...]
@@ -118,8 +118,8 @@ class Resolver:
         self._negative_ttl_s = negative_ttl_s
         self._cache_size = cache_size
         self._cache: OrderedDict[str, Resolution | _Failure] = OrderedDict()
-        self._under_way: dict[str, asyncio.Task[Resolution | _Failure]] = {}
-        self._lookups = asyncio.Semaphore(MAX_LOOKUPS)
+        # The results that other callers wait for; None if the caller that asks is cancelled.
+        self._under_way: dict[str, asyncio.Future[Resolution | _Failure | None]] = {}
         self._closed = False
 
     def __repr__(self) -> str:
@@ -131,14 +131,9 @@ class Resolver:
         Raises ResolutionFailed. About 60 µs for a look-up, 1 µs from the cache.
         """
         result = self._without_lookup(host, now)
-        if result is None:
-            task = self._under_way.get(host) or self._begin(host, now)
-            try:
-                result = await asyncio.shield(task)  # other callers may wait for it too
-            except asyncio.CancelledError:
-                if not task.cancelled():
-                    raise
-                result = _Failure("closed", now)
+        while result is None:
+            shared = self._under_way.get(host)
+            result = await (self._look_up(host, now) if shared is None else asyncio.shield(shared))
         if isinstance(result, _Failure):
             raise ResolutionFailed(result.problem, again=result.problem not in FINAL_PROBLEMS)
         return result
@@ -156,12 +151,11 @@ class Resolver:
         return answer.problem in ("", "no_socket") or answer.problem in FINAL_PROBLEMS
 
     async def close(self) -> None:
-        """End the running look-ups, with the reason "closed", and close every socket."""
+        """End the running look-ups, with the reason "closed", and close every socket.
+
+        A look-up that asks by TCP goes on up to its time-out.
+        """
         self._closed = True
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         self._client.close()
 
     def _without_lookup(self, host: str, now: float) -> Resolution | _Failure | None:
@@ -182,34 +176,39 @@ class Resolver:
             return _Failure("closed", now)
         return None
 
-    def _begin(self, host: str, now: float) -> asyncio.Task[Resolution | _Failure]:
-        task = asyncio.create_task(self._look_up(host, now))
-        self._under_way[host] = task
-        task.add_done_callback(lambda _: self._under_way.pop(host))
-        return task
-
     async def _look_up(self, host: str, now: float) -> Resolution | _Failure:
         loop = asyncio.get_running_loop()
-        async with self._lookups:
-            began = loop.time()
+        shared = self._under_way[host] = loop.create_future()
+        began, result = loop.time(), None
+        try:
             answer = await self._client.ask(question(host, TYPE_A))
             if answer.problem == "nodata":  # Deviation: IPv6 only where there is no IPv4
                 answer = await self._client.ask(question(host, TYPE_AAAA))
-        if answer.problem:
-            failure = _Failure(answer.problem, now + self._negative_ttl_s)
-            if answer.problem in FINAL_PROBLEMS:
-                self._remember(host, failure)
-            return failure
-        ttl_s = min(max(answer.ttl_s, self._min_ttl_s), self._max_ttl_s)
-        resolution = Resolution(answer.addresses, now + ttl_s, loop.time() - began)
-        self._remember(host, resolution)
-        return resolution
+            result = self._remembered(host, answer, now, loop.time() - began)
+            return result
+        finally:
+            del self._under_way[host]
+            shared.set_result(result)
 
-    def _remember(self, host: str, result: Resolution | _Failure) -> None:
-        """Put `result` into the cache. A full cache drops its oldest entry. O(1)."""
+    def _remembered(
+        self, host: str, answer: Answer, now: float, took_s: float
+    ) -> Resolution | _Failure:
+        """The result, which the cache has from now on unless another answer may come.
+
+        A full cache drops its oldest entry. O(1).
+        """
+        result: Resolution | _Failure
+        if not answer.problem:
+            ttl_s = min(max(answer.ttl_s, self._min_ttl_s), self._max_ttl_s)
+            result = Resolution(answer.addresses, now + ttl_s, took_s)
+        else:
+            result = _Failure(answer.problem, now + self._negative_ttl_s)
+            if answer.problem not in FINAL_PROBLEMS:
+                return result
         if len(self._cache) >= self._cache_size:
             self._cache.popitem(last=False)
         self._cache[host] = result
+        return result
 
 
 def is_host_name(host: str) -> bool:
@@ -221,7 +220,7 @@ def literal_of(host: str) -> str:
     """The address, if `host` is an IP address or localhost (RFC 6761, 6.3); else ""."""
     if host == "localhost" or host.endswith(".localhost"):
         return "127.0.0.1"
-    if host.startswith("[") and host.endswith("]"):
+    if host[:1] == "[" and host[-1:] == "]":
         host = host[1:-1]
     elif not host[-1:].isdigit() and ":" not in host:
         return ""  # a name: no need for an exception

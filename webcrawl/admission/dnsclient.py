@@ -37,7 +37,10 @@ _DATAGRAMS_PER_WAKE: Final = 256
 
 # Authoritative: another server would answer the same. After any other problem a retry may succeed.
 FINAL_PROBLEMS: Final = frozenset(("nxdomain", "nodata", "bad_name"))
+_ENDS: Final = FINAL_PROBLEMS | {"", "no_socket", "closed"}  # no other try follows
 
+_TIMEOUT: Final = Answer(problem="timeout")
+_CLOSED: Final = Answer(problem="closed")
 _random: Final = random.SystemRandom()
 
 
@@ -71,6 +74,7 @@ class DnsClient:
         self._tries = tries
         self._ports: dict[tuple[Server, int], _Port] = {}  # opened when first needed
         self._burst = asyncio.Semaphore(MAX_BURST)
+        self._is_closed = False
         self._first = 0  # number of the server to ask first; the next one after a failure
 
     async def ask(self, question: bytes) -> Answer:
@@ -80,12 +84,12 @@ class DnsClient:
         again, but each other server is asked once.
         """
         asked = _Query(question)
-        answer = Answer(problem="timeout")
+        answer = _TIMEOUT
         try:
             for attempt in range(1, self._tries + 1):
                 server = self._servers[self._first % len(self._servers)]
                 answer = await self._try(asked, server)
-                if answer.problem in ("", "no_socket") or answer.problem in FINAL_PROBLEMS:
+                if answer.problem in _ENDS:
                     break
                 self._first += 1
                 if answer.problem != "timeout" and attempt >= len(self._servers):
@@ -95,7 +99,8 @@ class DnsClient:
         return answer
 
     def close(self) -> None:
-        """Close every socket. No `ask` may be running."""
+        """Close every socket. An `ask` that waits for an answer ends with the problem "closed"."""
+        self._is_closed = True
         for port in self._ports.values():
             port.close()
         self._ports.clear()
@@ -105,11 +110,13 @@ class DnsClient:
         async with self._burst:
             try:
                 await self._gate.wait()
-                asked.send(self._port(server))
+                if self._is_closed:
+                    return _CLOSED
+                self._port(server).send(asked)
             except BlockingIOError:
                 pass  # the buffer is full: the datagram counts as lost
             except FetchFailed:
-                return Answer(problem="closed")
+                return _CLOSED
             except OSError as error:
                 return Answer(problem="no_socket" if is_ours(error) else "unreachable")
             answer = await asked.wait(burst_s)
@@ -143,18 +150,13 @@ class DnsClient:
 class _Query:
     """One question, with all its tries: an answer to any of them counts."""
 
-    __slots__ = ("_answer", "_sent", "_waiter", "question")
+    __slots__ = ("_answer", "_waiter", "question", "sent")
 
     def __init__(self, question: bytes) -> None:
         self.question = question
-        self._sent: list[tuple[_Port, int]] = []
+        self.sent: list[tuple[_Port, int]] = []  # of each try, its port and id
         self._answer: Answer | None = None  # received, and not yet returned by `wait`
         self._waiter: asyncio.Future[None] | None = None
-
-    def send(self, port: _Port) -> None:
-        query_id = port.expect(self)
-        self._sent.append((port, query_id))
-        port.send(query(query_id, self.question))
 
     async def wait(self, timeout_s: float) -> Answer:
         """The next answer to any of the tries, or the problem "timeout"."""
@@ -167,7 +169,7 @@ class _Query:
             finally:
                 timer.cancel()
         answer, self._answer = self._answer, None
-        return answer or Answer(problem="timeout")
+        return answer or _TIMEOUT
 
     def answer(self, answer: Answer) -> None:
         if self._answer is None:
@@ -175,7 +177,7 @@ class _Query:
             self._wake()
 
     def forget(self) -> None:
-        for port, query_id in self._sent:
+        for port, query_id in self.sent:
             port.forget(query_id)
 
     def _wake(self) -> None:
@@ -200,21 +202,21 @@ class _Port:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._read)
 
-    def expect(self, asked: _Query) -> int:
-        """A random id for the answer to `asked`, not in use on this port (RFC 5452, 9.2)."""
+    def send(self, asked: _Query) -> None:
+        """Send the question, with a random id that is not in use on this port (RFC 5452, 9.2)."""
         query_id = _random.getrandbits(16)
         while query_id in self._waiting:
             query_id = _random.getrandbits(16)
         self._waiting[query_id] = asked
-        return query_id
-
-    def send(self, message: bytes) -> None:
-        self._socket.send(message)
+        asked.sent.append((self, query_id))
+        self._socket.send(query(query_id, asked.question))
 
     def forget(self, query_id: int) -> None:
         self._waiting.pop(query_id, None)
 
     def close(self) -> None:
+        for asked in self._waiting.values():
+            asked.answer(_CLOSED)
         self._loop.remove_reader(self._socket)
         self._socket.close()
 

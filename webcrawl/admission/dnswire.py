@@ -11,8 +11,9 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 TYPE_A: Final = 1  # RFC 1035, 3.2.2
 TYPE_AAAA: Final = 28  # RFC 3596
@@ -29,12 +30,11 @@ _HEADER: Final = struct.Struct("!HHHHHH")
 _RECORD: Final = struct.Struct("!HHIH")
 
 
-@dataclass(slots=True, frozen=True)
-class Answer:
+class Answer(Struct, frozen=True, gc=False):
     """Addresses with their TTL, or a problem.
 
     `problem` is "" or one of: nxdomain, nodata, servfail, refused, rcode (another error code),
-    truncated, garbage. `dnsclient` adds timeout, unreachable and no_socket.
+    truncated, garbage. `dnsclient` adds timeout, unreachable, no_socket and closed.
     """
 
     addresses: tuple[str, ...] = ()
@@ -44,8 +44,9 @@ class Answer:
 
 def question(host: str, record_type: int) -> bytes:
     """The question section for `host`, an ASCII name with valid labels (RFC 1035, 4.1.2)."""
-    labels = host.rstrip(".").encode("ascii").split(b".")
-    name = b"".join(bytes((len(label),)) + label for label in labels)
+    name = b""
+    for label in host.rstrip(".").encode("ascii").split(b"."):
+        name += bytes((len(label),)) + label
     return name + b"\0" + struct.pack("!HH", record_type, _CLASS_IN)
 
 

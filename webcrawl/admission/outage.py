@@ -2,9 +2,10 @@
 
 A transient failure is held back until its cause is decided. If another host answers, the failing
 host is the cause. If no host answers for QUIET_S, probes decide: they ask name servers for names,
-and connect, without a request, to servers that answered earlier or failed just now. If no probe is
-answered, our network is the cause: the crawl pauses, no try is counted, and a few probes per second
-test whether the network is back.
+and connect, without a request, to servers that answered earlier or failed just now. If all is
+silent while requests are under way, `is_silent` says so, and one of these counts as failed: their
+time-outs would come much later. If no probe is answered, our network is the cause: the crawl
+pauses, no try is counted, and a few probes per second test whether the network is back.
 
 Owns this decision and its evidence. A core module that does I/O, through two probes that are its
 arguments, and reads the monotonic clock. Knows nothing of leases.
@@ -24,6 +25,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
 
@@ -33,6 +35,8 @@ QUIET_S: Final = 1.0  # probes decide after this time without an answer
 PROBE_TIMEOUT_S: Final = 3.0
 PROBES: Final = 3  # at a time, of each kind
 MANY: Final = 3  # so many hosts, and addresses, must be silent before our network is suspected
+SILENT_S: Final = 3.0  # without any answer
+SILENCE_AGAIN_S: Final = 60.0  # of hosts that are only slow, no more probes than these
 DOUBT_S: Final = 120.0  # longest pause if the hosts may also be the cause
 AFTER_S: Final = (
     15.0  # a time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default
@@ -75,20 +79,18 @@ class _Kind(Generic[Where]):
         self.held: list[asyncio.Future[bool]] = []  # failures whose cause is not decided yet
         self._probe = probe
 
-    def wants_another(self, now: float) -> bool:
-        """Whether to keep the source of the answer at `now` as a target of probes."""
-        return now > self.kept_at + QUIET_S or len(self.answered) < MANY
-
     def keep(self, host: str, where: Where, now: float) -> None:
         self.answered.keep(host, where)
         self.kept_at = now
 
-    def answer(self, now: float) -> None:
+    def answer(self, now: float) -> bool:
+        """Note an answer; whether to keep its source as a target of probes."""
         self.answered_at = now
         self.is_down = False
         if self.held or self.failed:
             self.failed.clear()
             self.judge(ours=False)
+        return now > self.kept_at + QUIET_S or len(self.answered) < MANY
 
     def judge(self, *, ours: bool) -> None:
         """Decide all held failures: `ours`, or the fault of the hosts."""
@@ -151,6 +153,7 @@ class Outage:
         self._nobody_listens = False  # at the addresses of the name servers
         self._since = 0.0  # when the present outage began; 0.0 without one
         self._earlier_s = 0.0  # duration of all earlier outages
+        self._silence_at = -1e9  # when `is_silent` last was true
         self._judged_at = -1e9  # when probes last found that our network works
         self._ended_at = -1e9  # when the last outage ended
         self._are_hosts = False  # failures count as the hosts' fault, until a server answers
@@ -179,19 +182,27 @@ class Outage:
     def name_answered(self, host: str, now: float, *, has_address: bool) -> None:
         """A name server answered for `host`: with addresses, or definitely without."""
         self._nobody_listens = False
-        if has_address and self._names.wants_another(now):
+        if self._names.answer(now) and has_address:
             self._names.keep(host, host, now)
-        self._names.answer(now)
 
     def server_answered(self, host: str, address: str, url: str, now: float) -> None:
         """A request for `url` on `host` was answered. 0.3 µs; a few µs once per QUIET_S."""
         servers = self._servers
-        if servers.wants_another(now):
-            servers.keep(host, Target(address, split_url(url).port), now)
+        if servers.answer(now):
+            servers.keep(host, _target(host, address, url), now)
             if not self._names.answered and not is_address(host):
                 self._names.answered.keep(host, host)  # its name was resolved
-        servers.answer(now)
         self._are_hosts = False
+
+    def is_silent(self, now: float) -> bool:
+        """Whether servers that have answered before have been silent for SILENT_S.
+
+        True at most once per SILENCE_AGAIN_S.
+        """
+        if now < self._servers.answered_at + SILENT_S or now < self._silence_at + SILENCE_AGAIN_S:
+            return False
+        self._silence_at = now
+        return bool(self._servers.answered)
 
     async def is_ours_for_name(self, host: str, *, nobody_listens: bool = False) -> bool:
         """Whether the look-up of `host` failed because of our network. A few seconds at worst.
@@ -207,7 +218,7 @@ class Outage:
         """Whether a request for `url` failed because of our network. A few seconds at worst."""
         if timed_out and time.monotonic() < self._ended_at + AFTER_S:
             return True
-        return await self._is_ours(self._servers, host, Target(address, split_url(url).port))
+        return await self._is_ours(self._servers, host, _target(host, address, url))
 
     def close(self) -> None:
         """Decide no more failures: from now on no failure counts as a host's fault."""
@@ -342,6 +353,11 @@ class Outage:
         for kind in self._kinds:
             if kind.is_down and not await kind.is_silent():
                 kind.is_down = False
+
+
+def _target(host: str, address: str, url: str) -> Target:
+    """The server of a request for `url`: by the name of its host if a proxy looks that up."""
+    return Target(real_address(address) or host, split_url(url).port)
 
 
 def is_address(host: str) -> bool:

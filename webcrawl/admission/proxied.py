@@ -66,7 +66,7 @@ class ProxyGuard(AddressGuard):
     def admitted(self, host: str, addresses: Sequence[str]) -> tuple[str, ...]:
         if addresses and addresses[0].startswith(STAND_IN):
             return tuple(addresses) if self._allow_private or _is_public_name(host) else ()
-        return self.filter(addresses)
+        return super().admitted(host, addresses)
 
 
 def _is_public_name(host: str) -> bool:

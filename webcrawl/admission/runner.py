@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -32,7 +32,6 @@ from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
-from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.request import FetchRequest
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.fetch.walls import wall_of
@@ -55,6 +54,7 @@ from webcrawl.frontier.sitemapnames import GUESSED
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.sitemaps import SIZE_MAX
 from webcrawl.parse.urls import canonicalize_each, host_of, redirect_target
+from webcrawl.reading.reader import GivenUp
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
@@ -88,25 +88,30 @@ class Admissions:
     read_signals: Callable[[str | None], Callable[[bytes], tuple[str, ...]]] | None = None
     sitemaps: Sitemaps | None = None  # None: no sitemap is read
 
-    async def run(self, lease: Lease) -> Outcome:
+    def run(self, lease: Lease) -> Coroutine[Any, Any, Outcome]:
         """The outcome of `lease`. Any exception is a fault of ours."""
         if lease.step is Step.RESOLVE:
-            return await self._resolve_lease(lease.host)
-        if lease.link is not None and self._is_denied(lease):
-            return Returned()  # the frontier drops it
+            return self._resolve_lease(lease.host)
+        request = self._request(lease)
         if lease.step is Step.SITEMAP and self.sitemaps is not None:
-            request = self._request(lease)
-            limits = request.limits or self.client.limits
-            request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
-            with self.sitemaps.room(request):
-                return await self._fetch(lease, request)
-        return await self._fetch(lease, self._request(lease))
+            return self._fetch_sitemap(lease, request, self.sitemaps)
+        return self._fetch(lease, request)
+
+    async def _fetch_sitemap(
+        self, lease: Lease, request: FetchRequest, sitemaps: Sitemaps
+    ) -> Outcome:
+        limits = request.limits or self.client.limits
+        request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
+        with sitemaps.room(request):
+            return await self._fetch(lease, request)
 
     def _is_denied(self, lease: Lease) -> bool:
         denied = self.denied
-        return denied is not None and bool(denied) and denied.matches(lease.url, lease.host)
+        return denied is not None and denied.has_any and denied.matches(lease.url, lease.host)
 
     async def _fetch(self, lease: Lease, request: FetchRequest) -> Outcome:
+        if lease.link is not None and self._is_denied(lease):
+            return Returned()  # the frontier drops it
         began_at = time.monotonic()
         try:
             exchange = await self.client.fetch(request)
@@ -161,21 +166,21 @@ class Admissions:
 
     def answered(self, exchange: Exchange, lease: Lease) -> None:
         """Note for the outage detection that a request of `lease` was answered."""
-        self.outage.server_answered(lease.host, self._probed(lease), lease.url, exchange.ended_at)
+        self.outage.server_answered(lease.host, lease.address, lease.url, exchange.ended_at)
 
     async def judge(self, failure: FetchFailed, lease: Lease) -> None:
         """Set the reason of `failure`, the end of a request of `lease`, to "outage" if our network
         is the cause.
         """
         if failure.reason in TRANSIENT and await self.outage.is_ours_for_server(
-            *(lease.host, self._probed(lease), lease.url),
+            *(lease.host, lease.address, lease.url),
             timed_out=failure.reason in ("timeout", "connect_timeout"),
         ):
             failure.reason = "outage"
 
-    def _probed(self, lease: Lease) -> str:
-        """The server of `lease`, for probes: its address, or its name if a proxy looks that up."""
-        return real_address(lease.address) or lease.host
+    async def suspect(self, lease: Lease) -> None:
+        """Look for an outage, as if the request of `lease` had failed."""
+        await self.outage.is_ours_for_server(lease.host, lease.address, lease.url)
 
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
         began_at = time.monotonic()
@@ -196,14 +201,15 @@ class Admissions:
 
     async def _resolve(self, host: str) -> Resolved:
         """The addresses that the guard allows. Raises ResolutionFailed or _AllBlocked."""
+        now = time.monotonic()
         try:
-            resolution = await self.resolver.resolve(host, time.monotonic())
+            resolution = await self.resolver.resolve(host, now)
         except ResolutionFailed as failure:
             if failure.reason in ("nxdomain", "nodata"):
                 self.outage.name_answered(host, time.monotonic(), has_address=False)
             raise
         if resolution.took_s:  # 0.0 for an answer from the cache
-            self.outage.name_answered(host, time.monotonic(), has_address=True)
+            self.outage.name_answered(host, now + resolution.took_s, has_address=True)
         addresses = self.guard.admitted(host, resolution.addresses)
         if not addresses:
             raise _AllBlocked
@@ -256,7 +262,10 @@ class Admissions:
         links: tuple[Link, ...] = ()
         status, own_only = exchange.status, False
         if self.sitemaps is not None and 200 <= status < 300:
-            links, own_only = await self.sitemaps.read(exchange, link)
+            try:
+                links, own_only = await self.sitemaps.read(exchange, link)
+            except GivenUp:
+                return Returned(exchange.asked_at, exchange.ended_at)
         elif self.sitemaps is not None and status in REDIRECTS:
             target = redirect_target(exchange.header(b"location"), link.url)
             links = self.sitemaps.moved(target, link) if target else ()

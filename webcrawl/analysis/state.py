@@ -34,7 +34,7 @@ FUNNEL = (
 
 @dataclass(slots=True)
 class CrawlState:
-    """Counts by name (docs/stats.md), and their source; the points of the time series."""
+    """Counts by name (docs/watching.md), and their source; the points of the time series."""
 
     counts: dict[str, float] = field(default_factory=dict)
     source: str = ""  # "frontier", "report.json" or "time series"; "" without any

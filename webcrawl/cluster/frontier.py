@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +25,7 @@ from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.mail.courier import Shard
 from webcrawl.cluster.nodelog import NodeLog
 from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, LocalFrontier
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Resolved
@@ -98,13 +100,17 @@ class _Mailbox:
     async def receive_each(
         self, batches: Sequence[tuple[int, int, Sequence[Mail]]], now: float
     ) -> None:
-        await self._node.run(self._number, lambda f: f.receive_each(batches, now))
+        await self._node.run(
+            self._number, lambda f: f.call(lambda state: state.receive_each(batches, now))
+        )
 
     async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
-        return await self._frontier.packed(shard, after, limit, limit_bytes)
+        return await self._frontier.call(
+            lambda state: state.packed(shard, after, limit, limit_bytes), moves=False
+        )
 
     async def sent(self, shard: int, upto: int) -> None:
-        await self._frontier.sent(shard, upto)
+        await self._frontier.call(lambda state: state.sent(shard, upto))
 
 
 class ClusterFrontier(Frontier):
@@ -264,6 +270,10 @@ class ClusterFrontier(Frontier):
         held = self._shards.get(self._buckets.shard_of(host_of(original.url)))
         return await held.frontier.content_seen(content, original) if held else None
 
+    async def retry(self, reasons: Container[str], now: float) -> int:
+        """Of the shards of this node."""
+        return sum([await self.run(n, lambda f: f.retry(reasons, now)) for n in list(self._shards)])
+
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         """Each shard has rules of its own; one that is opened meanwhile has the new ones."""
         if self.rules is not None:
@@ -312,7 +322,7 @@ class ClusterFrontier(Frontier):
         for number, held in list(self._shards.items()):
             if held.active_max != share and self._shards.get(number) is held:
                 held.active_max = share
-                await held.frontier.set_active_max(share)
+                await held.frontier.call(lambda state: state.set_active_max(share))
 
     async def see_work(self, *, elsewhere: bool) -> None:
         """Let each shard try its kept links while another has work: on this node, or `elsewhere`.
@@ -323,7 +333,9 @@ class ClusterFrontier(Frontier):
             others_work = elsewhere or self.fresh > held.frontier.fresh
             if others_work != held.others_work and self._shards.get(number) is held:
                 held.others_work = others_work
-                await held.frontier.set_others_work(others_work)
+                await held.frontier.call(
+                    partial(CrawlState.set_others_work, others_work=others_work)
+                )
 
     def is_finished(self) -> bool:
         return self.has_ended

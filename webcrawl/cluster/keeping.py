@@ -15,6 +15,7 @@ from webcrawl.cluster.agreement.node import Node
 from webcrawl.cluster.agreement.tenancy import Tenancies
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.frontier import ClusterFrontier
+from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,8 @@ class Keeping:
             for number in shards & self._node.shards.held.keys():
                 frontier = self._frontier.shards.get(number)
                 if frontier is not None:
-                    await self._tenancies.recount(number, await frontier.pages_by_address())
+                    pages = await frontier.call(CrawlState.pages_by_address, moves=False)
+                    await self._tenancies.recount(number, pages)
         except (BusError, KeyError) as error:  # again with the next work
             logger.debug("The counts of addresses were not written: %s", error)
         else:

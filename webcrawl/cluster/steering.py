@@ -1,4 +1,4 @@
-"""Orders, target and end of the whole crawl, as one node carries them out (docs/steering.md).
+"""Orders, target and end of the whole crawl, as one node carries them out (docs/watching.md).
 
 Owns when they are looked at: in each round, and at once when another node calls. What orders do in
 the processes of this node is a matter of `on_orders`.
@@ -6,7 +6,7 @@ the processes of this node is a matter of `on_orders`.
 | a command | is kept in | and holds |
 | --- | --- | --- |
 | pause, resume | the record | until a resume, or until no node runs any more |
-| allow, deny | the record, and each node's `steering.jsonl` before it answers | for ever |
+| allow, deny | the record, and each node's `node.json` before it answers | for ever |
 | target | the record, and each node's `node.json` | until another target or CLOSESPIDER_PAGECOUNT |
 | stop | `end` | for the nodes that run |
 
@@ -116,7 +116,7 @@ class NodeSteering:
         self.on_orders: Callable[[Orders], Awaitable[int]] | None = None
         self.on_called: Callable[[], None] = lambda: None
         self.server: FrontierServer | None = None
-        self.kept = Orders()  # allow and deny of JOBDIR's `steering.jsonl`
+        self.kept = Orders()  # allow and deny of JOBDIR's `node.json`
         self.orders = SharedOrders(bus)
         self.target = SharedTarget(bus, store, goal)
         self.whole = NodeTarget(self.target, frontier)
@@ -158,6 +158,15 @@ class NodeSteering:
     def _seen(self) -> str:
         """The orders as last seen: no two KVs have the same era."""
         return f"{self._node.registry.era} {self.orders.record.version}"
+
+    @property
+    def commands(self) -> list[bytes]:
+        """The rows that `keep` has got in all runs."""
+        return self._store.content.command_rows
+
+    def keep(self, row: bytes) -> None:
+        """Keep an allow or a deny for later runs; on the disk when this returns. NodeFileError."""
+        self._store.keep(commands=[*self._store.content.commands, row.decode()])
 
     # What other nodes have ordered
 
@@ -250,8 +259,7 @@ class NodeSteering:
             return
         held, had = self._held, self.whole.places
         fresh = 0 if is_steered else min(self._frontier.fresh, PORTION_MAX)
-        wants = held + fresh + (self.server.placeless if fresh else 0)
-        await self._take(wants, held, leaving)
+        await self._take(held + fresh, held, leaving)
         self._portion = self._free
         if self.whole.places <= had:
             self._again_at = asyncio.get_running_loop().time() + HEARTBEAT_S
@@ -274,8 +282,8 @@ class NodeSteering:
 
     @property
     def _held(self) -> int:
-        """Places of leases and answers of all processes."""
-        return self.server.held_places if self.server is not None else 0
+        """Places of the leases of all processes."""
+        return self.server.out if self.server is not None else 0
 
     @property
     def _free(self) -> int:
@@ -291,4 +299,4 @@ class NodeSteering:
             return True
         if asyncio.get_running_loop().time() < self._again_at:
             return False
-        return free <= self._portion // 2 if fresh or self.server.placeless else free > 0
+        return free <= self._portion // 2 if fresh else free > 0

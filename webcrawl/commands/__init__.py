@@ -11,7 +11,9 @@ In reading order:
 - `report`: figures of a crawl, as a page and CSV files.
 - `sweep`: runs experiments, each of several crawls.
 - `ctl`: steers a running crawl.
-- `warccheck`: checks WARC files. `simweb`: serves the simulated web.
+- `shard`: shows and moves the shards of a crawl on several machines.
+- `warccheck`: checks WARC files. `botpage`: writes the page of the crawler. `simweb`: serves the
+  simulated web.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.
 """

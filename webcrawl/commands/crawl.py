@@ -14,7 +14,7 @@ from scrapy.commands import crawl
 
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
-from webcrawl.config.scrapysown import refuse_unusable
+from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
 from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.spiders.seeds import ACCEPTED
@@ -31,8 +31,11 @@ class Command(crawl.Command):
         add_epilog(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
         assert self.settings is not None
+        refuse_unreadable(
+            self.settings, dict(each.split("=", 1) for each in opts.set if "=" in each)
+        )
+        super().process_options(args, opts)
         refuse_unusable(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -48,7 +51,10 @@ class Command(crawl.Command):
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names))}"
             print(f"there is no spider {name!r}; {hint}", file=sys.stderr)
             self.exitcode = 2
-        elif issubclass(loader.load(name), BroadSpider):
+            return
+        spider = loader.load(name)
+        refuse_unreadable(self.settings, spider.custom_settings)
+        if issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(name), opts)
-        elif not preflight.has_mistakes(self, loader.load(name)):
+        elif not preflight.has_mistakes(self, spider):
             preflight.run_plain(self, self._create_crawler(name), opts)

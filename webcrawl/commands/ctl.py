@@ -1,4 +1,4 @@
-"""`scrapy ctl JOBDIR COMMAND [ARG...]`: steers a running crawl (docs/steering.md)."""
+"""`scrapy ctl JOBDIR COMMAND [ARG...]`: steers a running crawl (docs/watching.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Command(ScrapyCommand):
         return "<JOBDIR> <COMMAND> [ARG ...]"
 
     def short_desc(self) -> str:
-        return "Steer a running crawl: pause, resume, stop, seeds, allow, deny, target, status"
+        return (
+            "Steer a running crawl: pause, resume, stop, seeds, allow, deny, target, retry, status"
+        )
 
     def long_desc(self) -> str:
         commands = "; ".join(f"{name} {wanted}".strip() for name, wanted in COMMANDS.items())

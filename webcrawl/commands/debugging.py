@@ -63,7 +63,7 @@ class DebugMark:
         counters = crawl_of(self._crawler).counters
         if counters is not None and (lost := +(counters.dropped + counters.kept)):
             reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(lost.items()))
-            logger.warning("URLs without an answer: %s (docs/stats.md has all reasons)", reasons)
+            logger.warning("URLs without an answer: %s (docs/watching.md has all reasons)", reasons)
 
 
 class DebugCommand(_Base):

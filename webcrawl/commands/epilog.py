@@ -7,20 +7,9 @@ from textwrap import fill
 
 from scrapy.commands import ScrapyHelpFormatter
 
-from webcrawl.config.table import TABLE
+from webcrawl.config.table import MOST_USED, TABLE
 from webcrawl.report.lines import LEGEND
 
-MOST_USED = (
-    "USER_AGENT",
-    "SCOPE_SUFFIXES",
-    "MAX_PAGES_PER_HOST",
-    "CLOSESPIDER_PAGECOUNT",
-    "DOWNLOAD_DELAY",
-    "FRONTIER_ORDER",
-    "CRAWL_PROCESSES",
-    "JOBDIR",
-    "WARC_DIR",
-)
 EXIT_CODES = (
     "0  no URL is left, the target is met, or Ctrl-C stopped the crawl",
     "1  a bad seed or an error, named by the last line on standard error",

@@ -16,7 +16,6 @@ from webcrawl.cluster.agreement.nodefile import NodeFile, NodeFileError, read_no
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.config.explanation import SCOPE_SETTINGS, explained
 from webcrawl.config.kinds import SettingError
-from webcrawl.crawl.steeringfile import SteeringFileError
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
@@ -78,7 +77,7 @@ class Command(ScrapyCommand):
             frontier.close()
             if node is not None:
                 print(f"Of shard {shard}, on node {node.node}.")
-        except (StoreError, ScopeError, SettingError, SteeringFileError) as error:
+        except (StoreError, ScopeError, SettingError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
         except (NodeFileError, NotRunning, Refused) as error:

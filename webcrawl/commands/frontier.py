@@ -1,7 +1,7 @@
 """`scrapy frontier JOBDIR`: prints a summary of a crawl's frontier, also while the crawl runs.
 
-With `--retry` it also queues URLs again that are kept for a later try, and with `--set-clock` it
-sets times back that are ahead of the machine's clock.
+With `--retry` it also queues URLs again that are kept for a later try, with `--set-clock` it sets
+times back that are ahead of the machine's clock, and with `--forget` it takes a command back.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from scrapy.commands import ScrapyCommand
@@ -18,20 +18,20 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
 from webcrawl.cluster.agreement.nodefile import SHARDS
-from webcrawl.fetch.exchange import TRANSIENT
+from webcrawl.crawl.keptcommands import shown, steered_by
+from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
+from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import InUseError
-from webcrawl.frontier.disk.frontier import FOLDER, RETRY, JobFolder, LocalFrontier
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
+from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.report.console import discard_output
-
-REASONS = TRANSIENT | {"host_retired", "robots_unreachable"}  # reasons of kept URLs
-WAIT_S = 10.0  # time-out for a running crawl to read the RETRY file
 
 
 class Command(ScrapyCommand):
@@ -41,7 +41,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "<JOBDIR> [--export FILE | --retry REASONS | --set-clock]"
+        return "<JOBDIR> [--export FILE | --retry REASONS | --set-clock | --forget N]"
 
     def short_desc(self) -> str:
         return "Show the state of the frontier of a crawl"
@@ -50,7 +50,7 @@ class Command(ScrapyCommand):
         return (
             f"{self.short_desc()}: pages, hosts by status, queued URLs by level, and the hosts"
             " with the most queued URLs. Reads the last commit, also while the crawl runs, and"
-            " changes nothing without --retry or --set-clock."
+            " changes nothing without --retry, --set-clock or --forget."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -64,23 +64,28 @@ class Command(ScrapyCommand):
             "--retry",
             metavar="REASONS",
             help="queue URLs again at once that are kept for a later try; REASONS is all, or some"
-            f" of {', '.join(sorted(REASONS))}",
+            f" of {', '.join(sorted(KEPT_REASONS))}",
         )
-
         parser.add_argument(
             "--set-clock",
             action="store_true",
             help="after a run by a clock that was ahead: set the times of the crawl back that are"
             " ahead of this machine's clock. Stop the crawl first",
         )
+        parser.add_argument(
+            "--forget",
+            metavar="N",
+            type=int,
+            help="take back the command of `scrapy ctl` with the number N. Stop the crawl first",
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
-        reasons = REASONS if opts.retry == "all" else frozenset(_words(opts.retry))
-        if unknown := reasons - REASONS:
-            known = ", ".join(sorted(REASONS))
-            raise UsageError(f"--retry {', '.join(unknown)}: allowed are {known}, and all")
+        try:
+            reasons = kept_reasons([opts.retry or ""])
+        except SteeringError as error:
+            raise UsageError(f"--{error}") from None
         try:
             if (problem := _why_not(Path(args[0]))) is not None:
                 raise StoreError(problem)
@@ -88,13 +93,16 @@ class Command(ScrapyCommand):
                 print(_retry(Path(args[0]), reasons))
                 return
             if opts.set_clock:
-                print(_set_clock(Path(args[0])))
+                print(_changed(Path(args[0]), lambda database: set_back(database, time.time())))
+                return
+            if opts.forget is not None:
+                print(_changed(Path(args[0]), lambda database: _forget(database, opts.forget)))
                 return
             frontier = Inspection(Path(args[0]) / FOLDER)
             if opts.export:
                 _write(opts.export, (f"{url}\n" for _, url in frontier.pending()))
             else:
-                print(*frontier.summary(time.time()), sep="\n")
+                print(*frontier.summary(time.time()), *_commands(frontier), sep="\n")
             frontier.close()
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()
@@ -114,19 +122,35 @@ def _why_not(jobdir: Path) -> str | None:
     )
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
+def _commands(frontier: Inspection) -> list[str]:
+    """Lines for the commands that later runs obey."""
+    lines = []
+    for number, row in enumerate(frontier.commands(), 1):
+        steered = steered_by([row])
+        said = (f"{shown(c.command, c.arguments)}, from {c.time}" for c in steered.commands)
+        lines += [f"{number:10,} {each}" for each in (*said, *steered.problems)]
+    return ["", "Commands of scrapy ctl, which --forget takes back", *lines] if lines else []
 
 
-def _set_clock(jobdir: Path) -> str:
-    """Set times that are ahead back, and return the line to print. StoreError."""
+def _forget(database: Database, number: int) -> str:
+    """Take command `number` back, and return the line to print. StoreError."""
+    kept = [key for key, _ in database.rows(rows.COMMAND)]
+    if not 0 < number <= len(kept):
+        raise StoreError(f"there is no command {number}")
+    database.delete(kept[number - 1])
+    database.commit()
+    return f"Command {number} is taken back"
+
+
+def _changed(jobdir: Path, change: Callable[[Database], str]) -> str:
+    """Change the rows of a crawl that does not run, and return the line to print. StoreError."""
     if not (jobdir / FOLDER).exists():
         raise StoreError(f"{jobdir} has no frontier")
     folder = JobFolder(jobdir)
     try:
         database = Database(jobdir / FOLDER)
         try:
-            return set_back(database, time.time())
+            return change(database)
         finally:
             database.close()
     finally:
@@ -149,22 +173,25 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
             utc_s=time.time() - now,
         )
     except InUseError:
-        return _ask_crawl(jobdir / RETRY, reasons)
+        return _ask_crawl(jobdir, reasons)
+
+    async def retry() -> int:
+        try:
+            return await frontier.retry(reasons, now)
+        finally:
+            await frontier.close()
+
+    return f"{asyncio.run(retry()):,} URLs are queued again"
+
+
+def _ask_crawl(jobdir: Path, reasons: frozenset[str]) -> str:
+    """The answer of the crawl that runs in `jobdir`. StoreError."""
+    body = {"command": "retry", "arguments": sorted(reasons)}
     try:
-        return f"{frontier.retry(reasons, now):,} URLs are queued again"
-    finally:
-        asyncio.run(frontier.close())
-
-
-def _ask_crawl(request: Path, reasons: frozenset[str]) -> str:
-    """Leave the request to the running crawl, and return the line to print."""
-    request.write_text(" ".join(sorted(reasons)), "utf-8")
-    deadline = time.monotonic() + WAIT_S
-    while request.exists():
-        if time.monotonic() > deadline:  # the crawl pauses in an outage, or is about to end
-            return "The running crawl will queue them when it resumes, or its next run will"
-        time.sleep(0.05)
-    return "The running crawl queues them now"
+        answer = ask(jobdir, "POST", "/command", body)
+    except (NotRunning, Refused) as error:
+        raise StoreError(str(error)) from None
+    return str(answer["message"] if isinstance(answer, dict) else answer)
 
 
 def _write(path: str, lines: Iterable[str]) -> None:

@@ -79,6 +79,7 @@ def run_plain(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Na
 def _crawl(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> bool:
     """Crawl as Scrapy's commands do. False if the crawl could not start."""
     assert command.crawler_process
+    crawl_of(crawler).is_checked = True
     command.crawler_process.crawl(crawler, **opts.spargs)
     command.crawler_process.start()
     if command.crawler_process.bootstrap_failed:

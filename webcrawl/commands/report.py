@@ -36,7 +36,7 @@ class Command(ScrapyCommand):
             " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
             " (REPORT_DIR, by default WARC_DIR). Several folders are those of the nodes of a"
             " crawl on several machines: the report is of the whole crawl. Changes nothing else."
-            " docs/report.md defines every figure."
+            " docs/output.md lists the figures."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

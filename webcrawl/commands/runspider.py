@@ -15,7 +15,7 @@ from scrapy.utils.spider import iter_spider_classes
 
 from webcrawl.commands import preflight
 from webcrawl.commands.epilog import add_epilog
-from webcrawl.config.scrapysown import refuse_unusable
+from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
 from webcrawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.broad import BroadSpider
 
@@ -28,14 +28,18 @@ class Command(runspider.Command):
         add_epilog(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
         assert self.settings is not None
+        refuse_unreadable(
+            self.settings, dict(each.split("=", 1) for each in opts.set if "=" in each)
+        )
+        super().process_options(args, opts)
         refuse_unusable(self.settings)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
         refuse_to_start(log=bool(self.settings["LOG_FILE"]))
         spider = _spider_in(args[0]) if len(args) == 1 else None
+        refuse_unreadable(self.settings, spider.custom_settings if spider else None)
         if spider is not None and issubclass(spider, BroadSpider):
             preflight.run(self, self._create_crawler(spider), opts)
         elif spider is None:

@@ -14,7 +14,6 @@ from scrapy.settings import Settings
 
 from webcrawl.commands.debugging import DebugCommand
 from webcrawl.report.console import discard_output
-from webcrawl.trace.tracer import Tracer
 
 try:
     from uvloop import new_event_loop
@@ -67,6 +66,8 @@ class Command(DebugCommand, ScrapyCommand):
             discard_output()
 
     async def _trace(self, urls: Sequence[str], opts: argparse.Namespace) -> int:
+        from webcrawl.trace.tracer import Tracer  # noqa: PLC0415  (each command loads this one)
+
         settings = cast("Settings", self.settings)
         tracer = Tracer(settings, _write, _note, robots=opts.robots, follow=opts.follow)
         failed = False

@@ -8,8 +8,6 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.warc.check import check
-
 
 class Command(ScrapyCommand):
     """Checks files with `webcrawl.warc.check`. Exit code 1 if any file has a problem."""
@@ -26,6 +24,8 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
             raise UsageError("give one or more WARC files", print_help=False)
+        from webcrawl.warc.check import check  # noqa: PLC0415  (each command loads this one)
+
         for name in args:
             try:
                 problems = check(Path(name))

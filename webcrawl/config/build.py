@@ -179,18 +179,17 @@ def share_of(settings: BaseSettings, number: int = 1) -> int:
 def frontier_from(
     settings: BaseSettings,
     scope: Scope | None = None,
-    target: int | None = None,
     rules: HostRules | None = None,
     own: Frontier | None = None,
 ) -> Frontier:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    Drops URLs in line that `scope` denies. `target` is that of the settings if it is None. `own`:
-    the frontier behind the server, if it is open already.
+    Drops URLs in line that `scope` denies. `own`: the frontier behind the server, if it is open
+    already.
     """
     return FrontierServer(
         own or _own_frontier_from(settings, scope or scope_from(settings), rules),
-        target=read(settings, "CLOSESPIDER_PAGECOUNT", int) if target is None else target,
+        target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 

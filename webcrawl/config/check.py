@@ -18,7 +18,6 @@ from webcrawl.admission.dns import read_server
 from webcrawl.config import components
 from webcrawl.config.build import (
     domains_of,
-    job_folder,
     recrawl_from,
     robots_token,
     rules_from,
@@ -36,7 +35,6 @@ from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
-from webcrawl.crawl.steeringfile import SteeringFileError, read_steering
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of
@@ -53,10 +51,10 @@ def check(settings: BaseSettings) -> list[str]:
     if problems:
         return problems
     problems += cluster_problems(settings)
-    for build in (scope_from, robots_token, rules_from, _steering_of, proxy_from, signer_from):
+    for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
-        except (ScopeError, SettingError, SteeringFileError) as error:
+        except (ScopeError, SettingError) as error:
             problems.append(str(error))
     return problems
 
@@ -76,12 +74,6 @@ def _problem(name: str, value: object) -> str:
         except EarlierError as error:  # it names the file
             return str(SettingError(name, value, str(error)))
     return str(SettingError(name, value, TABLE[name].kind.allowed))
-
-
-def _steering_of(settings: BaseSettings) -> None:
-    jobdir = job_folder(settings)
-    if jobdir is not None:
-        read_steering(jobdir)
 
 
 def problems_of(

@@ -17,7 +17,7 @@ from webcrawl.config.build import job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
 from webcrawl.warc.earlier import Earlier
-from webcrawl.warc.earlierbuild import open_earlier, opened_earlier
+from webcrawl.warc.earlierbuild import open_earlier
 from webcrawl.warc.earlierlines import EarlierError, sources_of
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,6 @@ def prepare_earlier(settings: BaseSettings) -> Path | None:
 def earlier_from(settings: BaseSettings, folder: Path) -> Earlier:
     """The index in `folder`, which `prepare_earlier` has made. SettingError."""
     try:
-        return opened_earlier(folder)
+        return Earlier(folder)
     except EarlierError as error:
         raise SettingError("DEDUP_INDEX", settings["DEDUP_INDEX"], str(error)) from None

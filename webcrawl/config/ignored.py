@@ -1,6 +1,6 @@
 """Scrapy's settings without effect in this crawler, and the replacement of each.
 
-A crawl begins with a line for each of them that is set. docs/scrapy-compat.md has the same table. A
+A crawl begins with a line for each of them that is set. docs/extending.md has the same table. A
 test compares it with Scrapy's own list: every setting of Scrapy is honoured, or listed here.
 """
 

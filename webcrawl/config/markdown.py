@@ -12,7 +12,7 @@ from scrapy.settings import BaseSettings, Settings
 
 from webcrawl import __version__
 from webcrawl import settings as project
-from webcrawl.config.table import SECTIONS, Setting
+from webcrawl.config.table import MOST_USED, SECTIONS, Setting
 
 INTRODUCTION = """\
 # Settings
@@ -23,11 +23,14 @@ standard error before the crawl starts, and exit code 2. On a command line, comm
 items of a list, and a switch is 1 or 0.
 
 [Scrapy's settings](https://docs.scrapy.org/en/latest/topics/settings.html) work too, except
-[those without effect](scrapy-compat.md#settings-without-effect). A name below that is also Scrapy's
+[those without effect](extending.md#settings-without-effect). A name below that is also Scrapy's
 has Scrapy's meaning.
 
 Below, `s` is seconds, and "unset" is Python's `None`.
 
+## The twelve that matter
+"""
+SOURCES = """
 This page is generated. Its sources are the table in `webcrawl/config/table.py` and the defaults in
 `webcrawl/settings.py`. After a change there, run
 `python -m webcrawl.config.markdown > docs/settings.md`."""
@@ -40,6 +43,7 @@ def page() -> str:
     settings = Settings()
     settings.setmodule(project)
     lines = [INTRODUCTION]
+    lines += [f"- [`{name}`](#{name.lower()}): {why}" for name, why in MOST_USED.items()]
     for title, rows in SECTIONS.items():
         lines += [
             "",
@@ -49,6 +53,7 @@ def page() -> str:
             "| --- " * 4 + "|",
         ]
         lines += [_row(row, settings) for row in rows]
+    lines.append(SOURCES)
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +61,8 @@ def _row(row: Setting, settings: BaseSettings) -> str:
     more = f" ([more]({row.see}))" if row.see else ""
     default = _default(settings.get(row.name), row.kind.unit)
     allowed = row.kind.allowed.replace("*", r"\*")
-    return f"| `{row.name}` | {default} | {allowed} | {row.meaning}{more} |"
+    anchor = f'<a id="{row.name.lower()}"></a>' if row.name in MOST_USED else ""
+    return f"| {anchor}`{row.name}` | {default} | {allowed} | {row.meaning}{more} |"
 
 
 def _default(value: object, unit: str) -> str:

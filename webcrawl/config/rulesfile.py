@@ -1,4 +1,4 @@
-"""Reads the file of RULES (docs/rules.md): TOML in, `HostRule`s out.
+"""Reads the file of RULES (docs/manners.md): TOML in, `HostRule`s out.
 
 A mistake raises RulesError, one line with the file, the line and what is allowed. Nothing is read
 from a file with a mistake.

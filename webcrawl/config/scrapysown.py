@@ -2,6 +2,7 @@
 
 A wrong one would be a traceback of Scrapy. `check` looks at them with the settings of the table,
 and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loads the event loop.
+`refuse_unreadable` looks at settings before Scrapy reads them at all.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import codecs
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
+from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, whole
 
@@ -110,41 +113,53 @@ _KINDS: Final = {
     "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
     "SPIDER_MODULES": Kind(_are_modules, "import paths of modules, with commas between them"),
     "REACTOR_THREADPOOL_MAXSIZE": whole(1),
+    "FEEDS": Kind(
+        lambda value: not value or all(isinstance(each, Mapping) for each in value.values()),
+        "a dictionary of dictionaries",
+    ),
 }
 
 
 _COMPONENTS: Final = (
     *("ITEM_PIPELINES", "EXTENSIONS", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES"),
-    "DOWNLOAD_HANDLERS",
+    *("DOWNLOAD_HANDLERS", "ADDONS"),
 )
 
 
 def _misplaced(settings: BaseSettings) -> Iterator[str]:
-    """One line for each component whose module does not exist, or whose place is no number.
-
-    The modules are not imported: one of a user's may import the reactor, too early.
-    """
+    """One line for each component that does not exist, or whose place is no number."""
     for name in _COMPONENTS:
         users = settings[name] if isinstance(settings[name], Mapping) else {}
         for key, place in users.items():
             path = place if name == "DOWNLOAD_HANDLERS" else key
-            if place is not None and isinstance(path, str) and not _has_module(path):
-                yield f"{name}: {path!r} cannot be imported: there is no such module"
+            if place is not None and isinstance(path, str) and (lacking := _lacking(path)):
+                yield f"{name}: {path!r} cannot be imported: {lacking}"
             if name != "DOWNLOAD_HANDLERS" and not isinstance(place, int | float | None):
                 yield f"{name}: {key!r} has {place!r} for its place: a number, or None, is allowed"
     path = settings["DOWNLOADER"]
-    if isinstance(path, str) and not _has_module(path):
-        yield str(SettingError("DOWNLOADER", path, _PATH.allowed))
+    if isinstance(path, str) and (lacking := _lacking(path)):
+        yield str(SettingError("DOWNLOADER", path, f"{_PATH.allowed}: {lacking}"))
 
 
-def _has_module(path: str) -> bool:
-    module = path.rpartition(".")[0]
+def _lacking(path: str) -> str:
+    """What of an import path does not exist; "" if nothing.
+
+    A module is imported only once the event loop is loaded: one of a user's may import the reactor,
+    which would load another.
+    """
+    module, _, name = path.rpartition(".")
     try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-    except Exception:  # of a user's package: Scrapy reports it
-        return True
+        if find_spec(module) is None:
+            return "there is no such module"
+        if module in sys.modules or is_reactor_installed():
+            found = hasattr(import_module(module), name)
+            return "" if found else f"the module {module} has no {name}"
+    except ModuleNotFoundError as error:
+        if error.name and (module + ".").startswith(error.name + "."):
+            return "there is no such module"
+    except Exception:  # of a user's module: Scrapy reports it
+        return ""
+    return ""
 
 
 def unusable(settings: BaseSettings) -> Iterator[str]:
@@ -153,11 +168,33 @@ def unusable(settings: BaseSettings) -> Iterator[str]:
     for name, kind in _KINDS.items():
         if name in settings and not kind.fits(value := settings[name]):
             why = f": {_load_problem(value)}" if kind is _PATH else ""
-            yield str(SettingError(name, value, kind.allowed + why))
+            shown = value.copy_to_dict() if isinstance(value, BaseSettings) else value
+            yield str(SettingError(name, shown, kind.allowed + why))
+
+
+def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each value that is no dictionary, of a setting that is one."""
+    for name, value in given.items():
+        if isinstance(settings.get(name), BaseSettings):
+            try:
+                BaseSettings(value)
+            except (TypeError, ValueError):
+                yield str(SettingError(name, value, "a dictionary; on the command line as JSON"))
+
+
+def refuse_unreadable(settings: BaseSettings, given: Mapping[str, Any] | None) -> None:
+    """End the command if Scrapy cannot read settings of its command line, or of a spider, with a
+    line for each.
+    """
+    _refuse(unreadable(settings, given or {}))
 
 
 def refuse_unusable(settings: BaseSettings) -> None:
     """End the command if one of these settings cannot be used, with a line for each."""
-    if lines := list(unusable(settings)):
+    _refuse(unusable(settings))
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    if lines := list(problems):
         print(*lines, sep="\n", file=sys.stderr)
         raise SystemExit(2)

@@ -35,20 +35,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SUFFIXES,
             "Host name suffixes in scope, on a label boundary: `.br` takes `uol.com.br`, not"
             " `x.br.com`. Empty: the whole web.",
-            "scope.md",
+            "crawling.md#scope",
         ),
         Setting(
             "SCOPE_DENY",
             kinds.NAMES,
             "Hosts (with their subdomains), regular expressions, or `@file` of these, that are out"
             " of scope. `SCOPE_DENY` wins over `SCOPE_ALLOW`.",
-            "scope.md",
+            "crawling.md#scope",
         ),
         Setting(
             "SCOPE_ALLOW",
             kinds.NAMES,
             "The only hosts, regular expressions or `@file` of these in scope. Empty: all.",
-            "scope.md",
+            "crawling.md#scope",
         ),
         Setting(
             "SCOPE_RULES",
@@ -67,7 +67,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds."
             " `guess`: also try `/sitemap.xml` of hosts whose robots.txt names none. No effect with"
             " `FOLLOW_LINKS=False`.",
-            "sitemaps.md",
+            "crawling.md#sitemaps",
         ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
@@ -112,14 +112,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SIZE,
             "Maximum number of bytes on the wire from one host, in all runs; then its URLs are"
             " dropped. The last page may exceed it. 0: no limit.",
-            "rules.md#budgets",
+            "crawling.md#caps-and-ends",
         ),
         Setting(
             "RULES",
             kinds.RULES_FILE,
             "A file with other values for some hosts, domains or suffixes: delay, caps, headers,"
             " deny and more. It is read again when it changes.",
-            "rules.md",
+            "manners.md#rules-for-single-hosts",
         ),
         Setting(
             "CONTENT_TYPES",
@@ -162,20 +162,20 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.MAIL_ADDRESS,
             "The mail address of whoever runs the crawl, for the `From` header of each request."
             " Empty: no such header.",
-            "identity.md#the-from-header",
+            "manners.md#who-we-are",
         ),
         Setting(
             "BOT_AUTH_KEY",
             kinds.PATH,
             "The file of a private Ed25519 key (PEM or JWK): each request is signed with it (Web"
             " Bot Auth). Needs `BOT_AUTH_AGENT`. Empty: no signatures.",
-            "identity.md#signed-requests",
+            "manners.md#signed-requests",
         ),
         Setting(
             "BOT_AUTH_AGENT",
             kinds.HTTPS_URL,
             "The `https` URL at which your public keys are, for the `Signature-Agent` header.",
-            "identity.md#signed-requests",
+            "manners.md#signed-requests",
         ),
         Setting("ROBOTSTXT_OBEY", BOOL, "Obey robots.txt (RFC 9309)."),
         Setting(
@@ -191,7 +191,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ROBOTS_PARSER",
             kinds.ROBOTS_PARSER,
             "Parser of robots.txt: `webcrawl` (our own), `protego`, or the import path of yours.",
-            "hostile-input.md#another-parser-of-robotstxt",
+            "extending.md#a-parser",
         ),
         Setting(
             "DOWNLOAD_DELAY",
@@ -242,45 +242,45 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "CRAWL_PROCESSES",
             kinds.PROCESSES,
             "Number of processes of this crawl. 0: one per core.",
-            "processes.md",
+            "machines.md#several-processes",
         ),
         Setting(
             "CLUSTER",
             kinds.BUS,
             "The bus of a crawl on several machines, such as `nats://host:4222`. Empty: this"
             " machine alone.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CLUSTER_NAME",
             kinds.CLUSTER_NAME,
             "The name of the crawl on the bus.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CLUSTER_SHARDS",
             whole(1),
             "Number of shards of the whole crawl. It cannot change later.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting(
             "CLUSTER_CHECKPOINTS",
             kinds.FOLDER_OR_UNSET,
             "Folder on another disk for a checkpoint of each shard, from which another machine can"
             " restore it. Unset: none.",
-            "durability.md#several-machines",
+            "durability.md#a-machine-that-is-lost-for-good",
         ),
         Setting(
             "CLUSTER_CHECKPOINT_INTERVAL",
             seconds(1),
             "Time between two checkpoints of a shard.",
-            "durability.md#several-machines",
+            "durability.md#a-machine-that-is-lost-for-good",
         ),
         Setting(
             "CLUSTER_REBALANCE",
             kinds.BOOL,
             "Move shards to nodes that have fewer, such as one that has just joined.",
-            "durability.md#several-machines",
+            "machines.md#watch-join-leave",
         ),
         Setting(
             "CLUSTER_SHARED_ADDRESSES",
@@ -288,7 +288,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Prefixes of IP addresses that several nodes may ask at a time, such as those of a"
             " content delivery network. Each node keeps `IP_DELAY` by its own clock there, and"
             " `MAX_PAGES_PER_IP` counts for each shard by itself.",
-            "cluster.md",
+            "machines.md#several-machines",
         ),
         Setting("DOWNLOAD_TIMEOUT", seconds(0.001), "Time-out of one fetch, from start to end."),
         Setting(
@@ -317,7 +317,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The HTTP proxy of the whole crawl: `http://host:port`, or `@file` with that URL, which"
             " may have `user:password@`. Pages, robots.txt and DNS go through it, nothing goes past"
             " it. Empty: none. `direct`: none, also in a crawl that was begun with one.",
-            "identity.md#a-proxy-for-the-whole-crawl",
+            "manners.md#a-proxy-for-the-whole-crawl",
         ),
         Setting("DNS_SERVERS", kinds.DNS_SERVERS, "Name servers to ask. Empty: the system's."),
         Setting(
@@ -329,14 +329,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ALLOW_PORTS",
             kinds.PORTS,
             "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
-            "scope.md#ports",
+            "crawling.md#ports",
         ),
         Setting(
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
             " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
-            "orderings.md",
+            "crawling.md#orderings",
         ),
         Setting(
             "FRONTIER_STORE",
@@ -351,19 +351,19 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Whether pages are visited again: `fixed`, each page once in `RECRAWL_CYCLE`;"
             " `adaptive`, as many visits, where they keep most fresh. Such a crawl does not end by"
             " itself.",
-            "recrawl.md",
+            "lasting.md",
         ),
         Setting(
             "RECRAWL_CYCLE",
             kinds.DURATION,
             "Time between two visits of a page, with `adaptive` on the average: `28d`, `12h`...",
-            "recrawl.md",
+            "lasting.md",
         ),
         Setting(
             "RECRAWL_BUDGET",
             kinds.SHARE,
             "Share of the requests that are visits, where both new pages and visits wait.",
-            "recrawl.md#the-budget",
+            "lasting.md#visits-and-new-pages",
         ),
         Setting(
             "JOBDIR",
@@ -384,7 +384,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         ),
     ),
     "What is left behind": (
-        Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "warc.md"),
+        Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "output.md#the-archive"),
         Setting("WARC_PREFIX", kinds.FILE_PREFIX, "The start of the WARC files' names."),
         Setting(
             "WARC_MAX_SIZE",
@@ -396,21 +396,21 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.SIZE,
             "The crawl ends when its WARC files, of all processes and runs, have this size"
             " together. 0: no limit.",
-            "rules.md#budgets",
+            "crawling.md#caps-and-ends",
         ),
         Setting(
             "DISK_FREE_MIN",
             kinds.SIZE,
             "The crawl ends, with exit code 1, when a disk of `WARC_DIR` or `JOBDIR` has less free"
             " space than this. 0: the crawl ends when a write fails.",
-            "rules.md#budgets",
+            "crawling.md#caps-and-ends",
         ),
         Setting(
             "WARC_OMIT_HEADERS",
             kinds.HEADER_NAMES,
             "Headers that are left out of the request records, since they may be secrets. Empty:"
             " the records have all that was sent.",
-            "identity.md#secrets-and-the-archive",
+            "manners.md#a-login-a-cookie",
         ),
         Setting("WARC_COLLECTION", kinds.ONE_LINE, "Name of the collection (warcinfo record)."),
         Setting("WARC_OPERATOR", kinds.ONE_LINE, "Who runs the crawl (warcinfo record)."),
@@ -420,7 +420,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             one_of("wire", "payload", "none"),
             "The bytes that `WARC-Payload-Digest` covers: the body as sent (`wire`), or the body"
             " without chunk framing (`payload`). `none`: no such field.",
-            "warc.md",
+            "output.md#the-archive",
         ),
         Setting("WARC_ENABLED", BOOL, "`False`: no archive."),
         Setting(
@@ -428,27 +428,27 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             kinds.INDEXES,
             "Indexes of earlier archives: CDXJ files (`.cdxj`, `.cdxj.gz`) or folders of them. A"
             " page that they hold in the same bytes becomes a `revisit` record that refers to it.",
-            "warc.md#earlier-archives",
+            "output.md#earlier-archives",
         ),
         Setting(
             "REPORT_DIR",
             kinds.FOLDER_OR_UNSET,
             "The folder of `report.json`, `report.txt`, the crawl log and the time series; those of"
             " earlier runs stay. Empty: `WARC_DIR`.",
-            "stats.md#the-report",
+            "output.md#reportjson",
         ),
         Setting(
             "CRAWL_LOG",
             BOOL,
             "Write a line of JSON for each URL that had its turn, fetched or not:"
             " `crawl-ID-00001.jsonl` in `REPORT_DIR`.",
-            "crawl-log.md",
+            "output.md#the-crawl-log",
         ),
         Setting(
             "STATS_INTERVAL",
             seconds(),
             "Time between stats lines. 0: the summary at the end only.",
-            "stats.md",
+            "watching.md#the-two-lines",
         ),
         Setting(
             "LIVE",
@@ -456,7 +456,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The page that shows and steers the running crawl, on this port of 127.0.0.1. 1: a free"
             " port. 0: off. The first line on standard output has the page's URL. With `LOG_FILE`"
             " it needs a `JOBDIR`.",
-            "live.md",
+            "watching.md#the-live-page",
         ),
         Setting(
             "OWN_NAMES",
@@ -467,6 +467,22 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
     ),
 }
 TABLE = {each.name: each for section in SECTIONS.values() for each in section}
+
+# The twelve that matter: why a user sets them. `scrapy crawl --help` and docs/settings.md begin so.
+MOST_USED = {
+    "USER_AGENT": "who you are, with a way to reach you: set it before any crawl of the web",
+    "SCOPE_SUFFIXES": "which part of the web is crawled, such as `.br`",
+    "SCOPE_DENY": "hosts and patterns that are left out",
+    "MAX_PAGES_PER_HOST": "how much of each host is taken; 1 is one page per host",
+    "CLOSESPIDER_PAGECOUNT": "how many pages are enough",
+    "DOWNLOAD_DELAY": "how long a host is left alone between two requests",
+    "CONCURRENT_REQUESTS": "how many hosts are asked at a time",
+    "CRAWL_PROCESSES": "how many cores the crawl uses",
+    "FRONTIER_ORDER": "which pages come first; it cannot change later",
+    "JOBDIR": "where the state is, so that a crawl can be resumed",
+    "WARC_DIR": "where the archive goes",
+    "LIVE": "a page in the browser that shows and steers the running crawl",
+}
 
 
 def read(settings: BaseSettings, name: str, type_: type[T]) -> T:

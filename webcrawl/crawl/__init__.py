@@ -6,7 +6,7 @@
 - `outcomes`: how each end of a Request becomes one outcome of its lease
 - `reconstruction`: an exchange for an answer that our download handler did not fetch
 - `user_requests`: Requests that a spider or a middleware makes itself
-- `steering`: the commands for a running crawl; `steeringfile`: those that its next run obeys
+- `steering`: the commands for a running crawl; `keptcommands`: those that its next run obeys
 """
 
 from webcrawl.crawl.crawl import Crawl, crawl_of

@@ -49,10 +49,6 @@ class CrawlScheduler(Protocol):
 
     def comes_again(self, link: Link, outcome: Outcome) -> bool: ...
 
-    def counts(self, page_fetch: PageFetch) -> bool: ...
-
-    async def wait_to_count(self, page_fetch: PageFetch) -> bool: ...
-
     def wake(self) -> None: ...
 
     def holds_work(self) -> bool: ...
@@ -103,6 +99,7 @@ class Crawl:
         self.steering: Steering | None = None  # None: the crawl cannot be steered
         self.workers: dict[int, int] = {}  # the other processes of the crawl: number and pid
         self.assignment: Assignment | None = None  # of a worker; None in the first process
+        self.is_checked = False  # the command has checked the settings
         self.is_debugging = False  # `webcrawl.commands.debugging`: no file is written
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent

@@ -7,7 +7,6 @@ drops it or replaces it by another. This module makes one value of each for the 
 from __future__ import annotations
 
 import logging
-import time
 
 from scrapy import Request
 from scrapy.exceptions import DropItem, IgnoreRequest
@@ -51,14 +50,6 @@ class NotArchived(DropItem):
     """Raised by a pipeline: the page must be fetched again, by this run or the next."""
 
 
-class TargetMet(IgnoreRequest):
-    """Raised for an answer beyond the crawl's target, so that the spider does not get it."""
-
-    def __init__(self, outcome: Returned) -> None:
-        super().__init__()
-        self.outcome = outcome
-
-
 class AskedAgain(IgnoreRequest):
     """Raised for an answer that will be retried, so that a user's callback does not get it."""
 
@@ -80,13 +71,6 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
     return fetched(exchange, tuple(page_fetch.links), page_fetch.page, visited)
 
 
-def beyond_target(request: Request) -> TargetMet:
-    """The exception for an answer without a place of the target. Its URL stays queued."""
-    asked_at, ended_at = _times(request)
-    now = time.monotonic()  # for an answer that did not come by our own client
-    return TargetMet(Returned(asked_at or now, ended_at or now))
-
-
 def replaced_by(request: Request, engine: object) -> Request | None:
     """The Request that a middleware's `request` replaces, while the engine enqueues `request`.
 
@@ -106,7 +90,7 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
     """The outcome of a page fetch whose request ended in the errback."""
     if lease.refused:
         return Dropped(lease.refused)
-    if isinstance(error, AskedAgain | TargetMet):
+    if isinstance(error, AskedAgain):
         return error.outcome
     if isinstance(error, NotSent):
         return Dropped("unsendable")
@@ -118,11 +102,13 @@ def failed(lease: Lease, request: Request, error: BaseException | None, now: flo
         failure = _fault_of_another_handler(request, error, now)
     if failure is not None:
         asked_at = failure.ended_at if failure.asked else 0.0
-        if failure.reason in OURS:
-            return Returned(asked_at, failure.ended_at, failure.reason)
+        is_cut = failure.asked and state.page_fetch is not None and state.page_fetch.is_cut
+        reason: FailureReason = "timeout" if is_cut else failure.reason
+        if reason in OURS:
+            return Returned(asked_at, failure.ended_at, reason)
         began_at = state.page_fetch.begun_at if state.page_fetch is not None else failure.ended_at
         took_s = max(0.0, failure.ended_at - began_at)
-        return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
+        return Failed(reason, asked_at, failure.ended_at, took_s=took_s)
     if not (lease.link and lease.link.payload):  # Scrapy logs the errors of users' own Requests
         logger.error("Error while fetching %s", request.url, exc_info=error)
     if state.exchange is not None:  # the error came after the answer

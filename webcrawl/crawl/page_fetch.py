@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from msgspec import Struct
+from msgspec.structs import replace
 from scrapy import Request
 from twisted.python.failure import Failure
 
@@ -31,13 +33,14 @@ class PageFetch:
     """One PAGE lease in the engine. Made by the scheduler; `done` once its lease is given back."""
 
     __slots__ = (
-        *("begun_at", "done", "errback", "exchange", "items_open", "lease"),
+        *("begun_at", "done", "errback", "exchange", "is_cut", "items_open", "lease"),
         *("links", "logged", "page", "request", "settled", "share", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
         self.lease = lease
         self.begun_at = begun_at  # monotonic
+        self.is_cut = False  # ended as a time-out, since the target waits for it
         self.request: Request | None = None  # the one made for the lease, until it is done
         self.logged = False  # its line was written to the log
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
@@ -86,7 +89,7 @@ class PageFetch:
             self.settled.set_result(None)
 
 
-class RequestState(NamedTuple):
+class RequestState(Struct, frozen=True):
     """The state of one Request: the value of `request.meta["webcrawl"]`.
 
     | field | written by | when |
@@ -113,13 +116,18 @@ _NOTHING = RequestState()
 
 def state_of(request: Request | None) -> RequestState:
     """The state of `request`; an empty state if none of our parts has handled `request`."""
-    state = request.meta.get(META_KEY) if request is not None else None
-    return state if isinstance(state, RequestState) else _NOTHING
+    if request is None:
+        return _NOTHING
+    try:
+        state = request.meta[META_KEY]
+    except KeyError:
+        return _NOTHING
+    return state if type(state) is RequestState else _NOTHING
 
 
 def note(request: Request, **changes: Any) -> None:
     """Replace the fields of the state of `request` that `changes` names."""
-    request.meta[META_KEY] = state_of(request)._replace(**changes)
+    request.meta[META_KEY] = replace(state_of(request), **changes)
 
 
 def page_fetch_of(request: Request | None) -> PageFetch | None:
@@ -134,7 +142,8 @@ def page_fetch_of(request: Request | None) -> PageFetch | None:
 
 def lease_of(request: Request) -> Lease | None:
     """The lease that `request` was made for. None for another Request with a copy of its meta."""
-    return state_of(request).lease_of(request)
+    page_fetch = state_of(request).page_fetch
+    return None if page_fetch is None or page_fetch.request is not request else page_fetch.lease
 
 
 def is_users(lease: Lease | None) -> bool:

@@ -6,7 +6,8 @@ It is the outermost, so that all its output reaches the engine.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Self, cast
+from functools import cached_property
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -18,7 +19,7 @@ from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
-from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered, beyond_target
+from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.mediatypes import media_type_test
@@ -69,7 +70,7 @@ class PageFetchMiddleware:
                 before = before or global_object_name(type(middleware))
         return ""
 
-    @property
+    @cached_property
     def _keeper(self) -> CrawlScheduler:
         assert self._crawl.scheduler is not None  # checked in `from_crawler`
         return self._crawl.scheduler
@@ -81,8 +82,6 @@ class PageFetchMiddleware:
         link = page_fetch.lease.link
         if link is None:
             return
-        if not self._keeper.counts(page_fetch):
-            raise beyond_target(cast("Request", response.request))
         self._page_fetches[response] = page_fetch
         exchange = page_fetch.exchange = exchange_of(response)
         exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from webcrawl.fetch.exchange import TRANSIENT
+
 # Each command, and what its arguments are.
 COMMANDS: Final[dict[str, str]] = {
     "pause": "",
@@ -18,8 +20,13 @@ COMMANDS: Final[dict[str, str]] = {
     "allow": "host, suffix or regular expression ...",
     "deny": "host, suffix or regular expression ...",
     "target": "number of pages, 0 for no target",
+    "retry": "reason ..., or all",
     "status": "",
 }
+
+
+# Reasons for which URLs are kept for a later try.
+KEPT_REASONS: Final = TRANSIENT | {"host_retired", "robots_unreachable"}
 
 
 class SteeringError(Exception):
@@ -38,6 +45,20 @@ def check(command: str, arguments: Sequence[str]) -> None:
         raise SteeringError(f"{command} needs arguments: {wanted}")
     if command == "target" and not (len(arguments) == 1 and is_number(arguments[0])):
         raise SteeringError(f"target = {' '.join(arguments)!r}: allowed is one number of pages")
+    if command == "retry":
+        kept_reasons(arguments)
+
+
+def kept_reasons(arguments: Sequence[str]) -> frozenset[str]:
+    """The reasons of `retry`: "all", or some of KEPT_REASONS, each alone or several with commas."""
+    words = (word.strip() for argument in arguments for word in argument.split(","))
+    reasons = frozenset(filter(None, words))
+    if reasons == {"all"}:
+        return KEPT_REASONS
+    if unknown := reasons - KEPT_REASONS:
+        known = ", ".join(sorted(KEPT_REASONS))
+        raise SteeringError(f"retry {', '.join(sorted(unknown))}: allowed are {known}, and all")
+    return reasons
 
 
 def is_number(text: str) -> bool:

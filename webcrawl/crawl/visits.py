@@ -6,9 +6,11 @@ With RECRAWL a page of the frontier is visited again. `BroadSpider` compares it 
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.lease import Visit, Visited
+from webcrawl.frontier.lease import Capture, Visit, Visited
 from webcrawl.items import Original, Page
 from webcrawl.parse.maintext import is_same
 from webcrawl.warc.records import target_uri
@@ -20,8 +22,9 @@ def compare_not_modified(page: Page, exchange: Exchange, visit: Visit | None) ->
     """Say of the page of a 304 that it is unchanged, and which capture it refers to."""
     page.unchanged = True
     if visit is not None:
-        page.simhash = visit.simhash
-        page.original = Original(target_uri(exchange), visit.captured_at, visit.payload_digest)
+        last = visit.capture
+        page.simhash = last.simhash
+        page.original = Original(target_uri(exchange), last.captured_at, last.payload_digest)
 
 
 def is_unchanged(visit: Visit | None, page: Page) -> bool | None:
@@ -32,11 +35,12 @@ def is_unchanged(visit: Visit | None, page: Page) -> bool | None:
     None at a first visit, for a page that the server or the network cut, and if either visit has no
     hash: RECRAWL was off, or the user's spider made the page.
     """
-    if visit is None or not visit.simhash or not page.simhash or page.truncated not in _WHOLE:
+    last = visit.capture if visit is not None else Capture()
+    if not last.simhash or not page.simhash or page.truncated not in _WHOLE:
         return None
-    if visit.payload_digest and visit.payload_digest == page.payload_digest:
+    if last.payload_digest and last.payload_digest == page.payload_digest:
         return True
-    return is_same(visit.simhash, page.simhash)
+    return is_same(last.simhash, page.simhash)
 
 
 def visited_of(visit: Visit | None, exchange: Exchange, page: Page | None) -> Visited | None:
@@ -48,32 +52,25 @@ def visited_of(visit: Visit | None, exchange: Exchange, page: Page | None) -> Vi
     if page is None or page.simhash is None:
         return None
     now = Validators() if exchange.truncated else Validators.of(exchange.headers)
+    last = visit.capture if visit is not None else Capture()
     if exchange.is_not_modified and visit is not None:
-        return Visited(
-            now.etag or visit.etag,
-            now.last_modified or visit.last_modified,
-            visit.simhash,
-            visit.captured_at,
-            visit.payload_digest,
-            is_unchanged=True,
-            is_304=True,
-        )
+        etag, last_modified = last.validators
+        merged = Validators(now.etag or etag, now.last_modified or last_modified)
+        return Visited(replace(last, validators=merged), is_unchanged=True, is_304=True)
     same = is_unchanged(visit, page)
     # Small changes add up: an unchanged page is compared with what it was at its last change. If
     # its bytes are the same and its hash is not, an earlier version has made the hash of then.
-    keeps = visit is not None and same and is_same(visit.simhash, page.simhash)
+    keeps = same and is_same(last.simhash, page.simhash)
     held = None
-    if visit is not None and not exchange.is_conditional and (visit.etag or visit.last_modified):
-        held = Validators(visit.etag, visit.last_modified).held(now)
-    return Visited(
-        now.etag,
-        now.last_modified,
-        visit.simhash if visit is not None and keeps else page.simhash,
+    if any(last.validators) and not exchange.is_conditional:
+        held = last.validators.held(now)
+    capture = Capture(
+        now,
+        last.simhash if keeps else page.simhash,
         _captured_at(exchange, page.original),
         str(page.payload_digest or ""),
-        is_unchanged=same,
-        validators_held=held,
     )
+    return Visited(capture, is_unchanged=same, validators_held=held)
 
 
 def _captured_at(exchange: Exchange, original: Original | None) -> float:

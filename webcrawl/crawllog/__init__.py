@@ -1,6 +1,6 @@
 """The crawl log: one line for each URL that had its turn, whether it was kept or not.
 
-- `line`: the fields of a line, and its bytes. docs/crawl-log.md is the page for readers.
+- `line`: the fields of a line, and its bytes. docs/output.md is the page for readers.
 - `details`: the fields that only the answer tells.
 - `files`: the files of the lines, bound to the commits of the frontier.
 """

@@ -8,21 +8,23 @@ from webcrawl.crawllog.line import Details, milliseconds, to_bytes
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Page
 from webcrawl.parse.ownersignals import bounded
+from webcrawl.parse.page import media_type_of
 
 _MEDIA_TYPE_MAX: Final = 255  # RFC 6838, 4.2: two names of 127 characters at most
 
 
 def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
     """The details of an answer, as JSON; `page` is what the spider made of it. 4 µs."""
-    media_type = exchange.header(b"content-type").partition(b";")[0].strip().lower()
+    content_type = exchange.header(b"content-type").decode("latin-1")
     details = Details(
         exchange.status,
         "content_type" if exchange.body_skipped else "",
         exchange.size_bytes,
         len(exchange.payload),
-        media_type[:_MEDIA_TYPE_MAX].decode("latin-1"),
+        media_type_of(content_type)[:_MEDIA_TYPE_MAX],
         digest=exchange.digest,
-        truncated=exchange.truncated,
+        # Decoding cuts too (fetch.decode): then the body is not whole, although the record is.
+        truncated="length" if "too large" in exchange.decode_problem else exchange.truncated,
         connect_ms=milliseconds(exchange.connect_s),
         first_byte_ms=milliseconds(exchange.first_byte_s),
         total_ms=milliseconds(exchange.total_s),

@@ -19,8 +19,8 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypedDict
 
@@ -29,7 +29,7 @@ from isal import isal_zlib
 FILE_BYTES: Final = 64 << 20  # about 150,000 lines; compressed in 0.3 s
 RECENT: Final = 200
 _PIECE = 1 << 20
-_LEVEL = 2  # of 0 to 3: see docs/crawl-log.md
+_LEVEL = 2  # of 0 to 3: 93 of 512 bytes a line, in 1.3 µs
 _GZIP = 31  # zlib's number for the gzip format
 _NAME = re.compile(r"crawl-(\d{14}-[0-9a-f]{6})-(\d{5,})\.jsonl(?:\.gz)?")
 _SYNC_BYTES = 8 << 20  # a power failure loses at most so much of a file that is being written
@@ -63,6 +63,7 @@ class CrawlLog:
     def __init__(self, folder: Path, crawl: str, before: Place | None = None) -> None:
         """Recover the files of the earlier run, which ended at `before`; begin a file. LogError."""
         self.folder = folder
+        self._absolute = str(folder.absolute())
         self.crawl = crawl
         self.warnings: list[str] = []
         self.last_number = 0  # lines of this run
@@ -71,7 +72,7 @@ class CrawlLog:
         self._fd = -1
         self._size = self._synced = 0
         self._threads: list[threading.Thread] = []
-        with self._failing_as_log_error():
+        try:
             folder.mkdir(parents=True, exist_ok=True)
             if before is not None:
                 self._recover(before)
@@ -82,11 +83,13 @@ class CrawlLog:
             # Beyond that of an earlier folder too: one name is one file, wherever it is.
             self._number = max(numbers + ([_number(before["file"])] if before else [0]))
             self._begin()
+        except OSError as error:
+            raise self._failed(error) from None
 
     @property
     def place(self) -> Place:
         """The end of the log after the last `flush`."""
-        return {"folder": str(self.folder.absolute()), "file": self._path.name, "size": self._size}
+        return {"folder": self._absolute, "file": self._name, "size": self._size}
 
     def recent(self) -> list[bytes]:
         """The last RECENT lines, without line breaks. Any thread may call it."""
@@ -107,7 +110,7 @@ class CrawlLog:
             return
         self._lines.append(b"")
         data = b"\n".join(self._lines)
-        with self._failing_as_log_error():
+        try:
             if self._size >= FILE_BYTES:
                 self._finish()
                 self._begin()
@@ -115,6 +118,8 @@ class CrawlLog:
             if self._size >= self._synced + _SYNC_BYTES:
                 os.fdatasync(self._fd)
                 self._synced = self._size
+        except OSError as error:
+            raise self._failed(error) from None
         self._lines.clear()
 
     def abandon(self) -> None:
@@ -126,7 +131,7 @@ class CrawlLog:
 
         All lines are committed.
         """
-        with self._failing_as_log_error():
+        try:
             if self._size:
                 self._finish()
             else:
@@ -136,14 +141,15 @@ class CrawlLog:
                 thread.join()
             for path in self._plain():  # a thread failed, on a full disk
                 compress(path)
+        except OSError as error:
+            raise self._failed(error) from None
 
     def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
         offset = self._size
         try:
-            while rest:
-                written = os.pwrite(self._fd, rest, offset)
-                rest, offset = rest[written:], offset + written
+            while data:
+                written = os.pwrite(self._fd, data, offset)
+                data, offset = data[written:], offset + written
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
@@ -151,7 +157,8 @@ class CrawlLog:
 
     def _begin(self) -> None:
         self._number += 1
-        self._path = self.folder / f"crawl-{self.crawl}-{self._number:05d}.jsonl"
+        self._name = f"crawl-{self.crawl}-{self._number:05d}.jsonl"
+        self._path = self.folder / self._name
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._size = self._synced = 0
 
@@ -201,14 +208,9 @@ class CrawlLog:
         """The plain files of this crawl, in order; [] without the folder."""
         return sorted((folder or self.folder).glob(f"crawl-{self.crawl}-*.jsonl"))
 
-    @contextmanager
-    def _failing_as_log_error(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise LogError(
-                f"REPORT_DIR = {str(self.folder)!r} cannot be written: {error.strerror or error}"
-            ) from None
+    def _failed(self, error: OSError) -> LogError:
+        problem = error.strerror or error
+        return LogError(f"REPORT_DIR = {str(self.folder)!r} cannot be written: {problem}")
 
 
 def _number(name: str) -> int:

@@ -22,7 +22,7 @@ NO_DETAILS: Final = b"{}"
 
 
 class Turn(Struct, omit_defaults=True, gc=False):
-    """A URL whose turn has ended. docs/crawl-log.md defines the fields.
+    """A URL whose turn has ended. docs/output.md defines the fields.
 
     `end`: answered; never fetched, or not again; or queued for a later try.
     """

@@ -1,6 +1,6 @@
 """Scrapy's downloader and its download handler for HTTP and HTTPS. Read in this order:
 
-- `downloader`: leased Requests bypass Scrapy's slots; answers wait for a place of the target
+- `downloader`: leased Requests bypass Scrapy's slots
 - `handler`: a Request goes to `fetch.client`, and a Response and its Exchange come back
 """
 

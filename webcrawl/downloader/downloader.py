@@ -4,8 +4,7 @@ The frontier leases a URL only when it may be fetched at once, so a leased Reque
 It goes from the middlewares directly to the handler, with the same signals as in Scrapy, and
 without parsing its URL for the scheme (20 µs). Any other Request goes through Scrapy's slots.
 
-In a crawl with a target an answer waits here until the target has a place for it, or is met. While
-the crawl is paused, every Request waits here, also one that another handler would send.
+While the crawl is paused, every Request waits here, also one that another handler would send.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config.fetch import has_proxy
 from webcrawl.crawl.crawl import Crawl, crawl_of
-from webcrawl.crawl.outcomes import beyond_target
-from webcrawl.crawl.page_fetch import lease_of, note, page_fetch_of
+from webcrawl.crawl.page_fetch import lease_of, note
 from webcrawl.downloader.handler import DownloadHandler, refusal
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.frontier.lease import Lease
@@ -43,7 +41,8 @@ class Downloader(ScrapyDownloader):
         self._crawl = crawl_of(crawler)
 
     async def _enqueue_request(self, request: Request) -> Response:
-        self._refuse_bypass(request)
+        if self._has_proxy:
+            self._refuse_bypass(request)
         lease = lease_of(request)
         crawl = self._crawl
         if crawl.gate.is_shut or (lease is not None and _is_denied(lease, crawl.scope)):
@@ -62,26 +61,16 @@ class Downloader(ScrapyDownloader):
                 raise refusal(lease)
             else:
                 response = await self.handlers.download_request_async(request)
-            await self._count(request)
             send(signals.response_downloaded, response=response, **values)
             return response
         finally:
             send(signals.request_left_downloader, **values)
 
     def _refuse_bypass(self, request: Request) -> None:
-        """NotSupported if the crawl has a proxy, and another handler would send `request`."""
-        if self._has_proxy:
-            scheme = request.url.partition(":")[0]
-            if scheme not in self._ours and scheme not in _LOCAL:
-                raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
-
-    async def _count(self, request: Request) -> None:
-        """Wait until the answer has a place of the target. Raises TargetMet if it gets no place."""
-        scheduler, page_fetch = self._crawl.scheduler, page_fetch_of(request)
-        if page_fetch is None or scheduler is None or scheduler.counts(page_fetch):
-            return
-        if not await scheduler.wait_to_count(page_fetch):
-            raise beyond_target(request)
+        """The crawl has a proxy: NotSupported if another handler would send `request`."""
+        scheme = request.url.partition(":")[0]
+        if scheme not in self._ours and scheme not in _LOCAL:
+            raise NotSupported(f"{request}: not sent, as it would not go through PROXY")
 
 
 def _our_handlers(settings: BaseSettings) -> dict[str, type]:
@@ -97,7 +86,9 @@ def _our_handlers(settings: BaseSettings) -> dict[str, type]:
 
 def _is_denied(lease: Lease, scope: Scope | None) -> bool:
     """Whether its URL was denied after it was leased. The frontier tests all others."""
-    return scope is not None and bool(scope.denied) and scope.denied.matches(lease.url, lease.host)
+    return (
+        scope is not None and scope.denied.has_any and scope.denied.matches(lease.url, lease.host)
+    )
 
 
 async def _pass(request: Request, lease: Lease | None, crawl: Crawl) -> None:

@@ -65,7 +65,7 @@ from webcrawl.crawl.page_fetch import (
 from webcrawl.crawl.user_requests import BodyRules
 from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client
-from webcrawl.fetch.conditions import Validators, are_conditional
+from webcrawl.fetch.conditions import are_conditional
 from webcrawl.fetch.exchange import (
     NOT_MODIFIED,
     Exchange,
@@ -80,11 +80,10 @@ from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import (
     UnsendableError,
+    check_target,
     header_line,
-    host_line,
     is_visible,
     one_line,
-    request_line,
     split_url,
 )
 from webcrawl.fetch.room import Share
@@ -229,12 +228,16 @@ class DownloadHandler(BaseDownloadHandler):
         received: _ReceivedSignals | None,
     ) -> Exchange:
         url, meta = request.url, request.meta
-        started_at = time.monotonic()
-        address = lease.address if lease is not None else await self._address(url)
-        dns_s = time.monotonic() - started_at
+        dns_s = 0.0
+        if lease is not None:
+            address = lease.address
+        else:
+            started_at = time.monotonic()
+            address = await self._address(url)
+            dns_s = time.monotonic() - started_at
         values = self._values(request, lease)
         headers = self._request_headers(request, values)
-        conditions = self._conditions(request, lease, headers)
+        conditions = self._conditions(request, lease, headers) if lease and lease.visit else []
         fetch_request = FetchRequest(
             request.method,
             url,
@@ -255,23 +258,20 @@ class DownloadHandler(BaseDownloadHandler):
             self._warn_of_login(url, values)
         return exchange
 
-    def _conditions(
-        self, request: Request, lease: Lease | None, headers: WireHeaders
-    ) -> WireHeaders:
+    def _conditions(self, request: Request, lease: Lease, headers: WireHeaders) -> WireHeaders:
         """The validators of the page's last visit, if its frontier wants a conditional request.
 
         None for a user's own Request, for a GET that has a condition already (of a middleware, of
         the settings), and for a page that the archive of this crawl lacks: a 304 would keep it out.
         """
-        visit = lease.visit if lease is not None else None
+        visit = lease.visit
         if visit is None or not visit.is_conditional or request.method != "GET":
             return []
-        assert lease is not None
         if is_users(lease) or request.url != lease.url or are_conditional(headers):
             return []
-        if self._archives and not visit.captured_at:
+        if self._archives and not visit.capture.captured_at:
             return []
-        validators = Validators(visit.etag, visit.last_modified)
+        validators = visit.capture.validators
         conditions = validators.conditions()
         if any(validators) and self._crawl.counters is not None:
             self._crawl.counters.conditional["asked" if conditions else "bad_validator"] += 1
@@ -317,14 +317,18 @@ class DownloadHandler(BaseDownloadHandler):
 
     def _request_headers(self, request: Request, values: Values) -> WireHeaders:
         """The Request's own headers, then those of the rules and the crawl that it lacks."""
-        own, headers = request.headers, ruled_headers(self._headers, values, request.url)
+        own, headers = request.headers, self._headers
+        if values is not NO_VALUES:
+            headers = ruled_headers(headers, values, request.url)
         if not own:
             return headers
         its = [pair for pair in pairs(own) if pair[0] != b"Proxy-Authorization"]
         return its + [pair for pair in headers if pair[0] not in own]
 
     def _limits(self, meta: dict[str, Any], values: Values) -> Limits:
-        limits = ruled_limits(self._client.limits, values, of_page=True)
+        limits = self._client.limits
+        if values is not NO_VALUES:
+            limits = ruled_limits(limits, values, of_page=True)
         if "download_timeout" in meta:
             limits = replace(limits, timeout_s=float(meta["download_timeout"]))
         if "download_maxsize" in meta:
@@ -425,8 +429,7 @@ def _make_sendable(request: Request) -> None:
         target = split_url(request.url)
     except ValueError as error:
         raise UnsendableError(str(error)) from None
-    request_line(request.method, target.path)
-    host_line(target.netloc)
+    check_target(request.method, target.path, target.netloc)
     if not is_visible(str(request.meta["proxy"])):
         raise UnsendableError('meta["proxy"] has a space, a control or a raw character')
     for name, values in list(request.headers.items()):
@@ -489,7 +492,13 @@ def _flags(exchange: Exchange, stopped: StopDownload | None) -> list[str]:
 
 def _scrapy_headers(pairs: WireHeaders) -> Headers:
     """`Headers(pairs)`, in a third of the time."""
-    headers = Headers()
+    values: dict[bytes, list[bytes]] = {}
     for name, value in pairs:
-        dict.setdefault(headers, name.title(), []).append(value)
+        key = name.title()
+        if key in values:
+            values[key].append(value)
+        else:
+            values[key] = [value]
+    headers = Headers()
+    dict.update(headers, values)
     return headers

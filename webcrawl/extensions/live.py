@@ -1,7 +1,7 @@
 """Runs the control server of a crawl, in its first process.
 
-It listens on JOBDIR/control.sock always, and on 127.0.0.1 with LIVE (docs/live.md). It starts when
-the spider opens and ends when the spider has closed, so it answers while the crawl is closing.
+It listens on JOBDIR/control.sock always, and on 127.0.0.1 with LIVE (docs/watching.md). It starts
+when the spider opens and ends when the spider has closed, so it answers while the crawl is closing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -23,11 +23,11 @@ from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.live.access import TOKEN_FILE, Access, token_of
-from webcrawl.live.events import Events
 from webcrawl.live.listening import bind_loopback, listen_loopback, listen_unix
-from webcrawl.live.livecrawl import LiveCrawl
-from webcrawl.live.server import Server
 from webcrawl.report.console import Say, console_from
+
+if TYPE_CHECKING:  # a crawl without JOBDIR and LIVE does not load it: 20 ms, 2.5 MB
+    from webcrawl.live.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,9 @@ class Live:
     """`live` is LIVE: 0 is off, 1 a free port."""
 
     def __init__(self, crawler: Crawler, jobdir: Path | None, live: int, say: Say) -> None:
+        from webcrawl.live.events import Events  # noqa: PLC0415  (as above)
+        from webcrawl.live.livecrawl import LiveCrawl  # noqa: PLC0415
+
         self._crawler = crawler
         self._jobdir = jobdir
         self._live = live
@@ -74,7 +77,7 @@ class Live:
 
     def _open_socket(self, jobdir: Path) -> None:
         """Without its socket the crawl continues, with a warning."""
-        server = Server(self._crawl, self._events)
+        server = self._server()
         try:
             port = listen_unix(jobdir, server.factory, self._opened)
         except OSError as error:
@@ -95,9 +98,14 @@ class Live:
             set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
             raise CloseSpider("live_error") from None
-        server = Server(self._crawl, self._events, access)
+        server = self._server(access)
         self._listening.append((listen_loopback(bound, server.factory), server))
         self._say(f"Live page: {self._shown_url(access)}")
+
+    def _server(self, access: Access | None = None) -> Server:
+        from webcrawl.live.server import Server  # noqa: PLC0415  (as above)
+
+        return Server(self._crawl, self._events, access)
 
     def _shown_url(self, access: Access) -> str:
         """The URL of the page. In a log, which others may read, it names the file of the token."""

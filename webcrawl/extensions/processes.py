@@ -1,4 +1,4 @@
-"""Runs the other processes of a crawl: starts, watches and ends them (docs/processes.md).
+"""Runs the other processes of a crawl: starts, watches and ends them (docs/machines.md).
 
 The first process has this extension and owns the frontier. Each of the others runs
 `webcrawl.extensions.worker` and talks to the first over a socket pair. A worker that dies is

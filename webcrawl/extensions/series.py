@@ -1,6 +1,6 @@
 """Writes the time series of a crawl: its counts every two seconds at first, later less often.
 
-`REPORT_DIR/series-ID.jsonl` is for `scrapy report` (docs/metrics.md has the fields). If it cannot
+`REPORT_DIR/series-ID.jsonl` is for `scrapy report` (docs/watching.md has the fields). If it cannot
 be written, the log has one warning, and the crawl goes on without these points.
 """
 

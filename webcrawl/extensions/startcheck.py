@@ -1,8 +1,9 @@
-"""Checks before every crawl: names of settings, the crawler's own parts, and a contact.
+"""Checks before every crawl: settings, the crawler's own parts, and a contact.
 
 `scrapy crawl` and `runspider` have already refused what cannot be used, and a Scrapy that lacks a
-name of `scrapy_private`, in one line each. If a script or another command starts the crawl, this
-module refuses it, by an exception.
+name of `scrapy_private`, in one line each. If another command starts the crawl, such as Scrapy's
+own `crawl` in a project without COMMANDS_MODULE, this module refuses it with these lines and exit
+code 2; if a script starts it, by an exception.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config.build import is_debugging, is_worker
-from webcrawl.config.check import contact_warning, domain_warnings, warnings_of
+from webcrawl.config.check import check, contact_warning, domain_warnings, warnings_of
 from webcrawl.config.components import refusals
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.scrapy_private import problem
 
 logger = logging.getLogger(__name__)
@@ -39,8 +41,15 @@ class StartCheck:
         _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
         names = check_names(crawler.settings, crawler.spidercls, arguments)
         is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
-        parts = refusals(crawler.settings) if is_ours and not is_debugging(crawler) else []
-        if problems := [*names.misspelt, *parts]:
+        problems = names.misspelt
+        if is_ours and not crawl_of(crawler).is_checked:
+            problems += check(crawler.settings)
+            if not problems and not is_debugging(crawler):
+                problems += refusals(crawler.settings)
+        if problems and "scrapy.cmdline" in sys.modules:
+            print(*problems, sep="\n", file=sys.stderr)
+            raise SystemExit(2)
+        if problems:
             raise ValueError("; ".join(problems))
         no_contact = [] if is_debugging(crawler) else contact_warning(crawler.settings)
         warnings = [] if is_debugging(crawler) or not is_ours else warnings_of(crawler.settings)

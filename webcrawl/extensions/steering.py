@@ -1,6 +1,6 @@
 """Steers the running crawl: carries out the commands of `scrapy ctl` and of the live page.
 
-Runs in the first process (docs/steering.md). A command is answered when it holds in all processes
+Runs in the first process (docs/watching.md). A command is answered when it holds in all processes
 of the crawl. Commands run one after the other; `stop`, `seeds` and `status` do not wait for others.
 """
 
@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from msgspec.structs import replace
@@ -19,15 +18,17 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.bus import BusError
-from webcrawl.config.build import job_folder, leads_crawl
+from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import SteeringError, check, is_unicode
-from webcrawl.crawl.steeringfile import Command, append, shown
+from webcrawl.crawl.keptcommands import Command, shown
+from webcrawl.crawl.steering import SteeringError, check, is_unicode, kept_reasons
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.store import StoreError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
@@ -64,6 +65,7 @@ class SteeringExtension:
             "allow": partial(self._extend, "allow"),
             "deny": partial(self._extend, "deny"),
             "target": self._set_target,
+            "retry": self._retry,
             "status": self._status,
         }
 
@@ -146,7 +148,7 @@ class SteeringExtension:
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
         answer = f"stopping{nodes}: pages under way have {grace_s:g} s to end"
-        return answer + (", and the same command line resumes" if self._jobdir else "")
+        return answer + (", and the same command line resumes" if self._resumes else "")
 
     async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
         try:
@@ -183,22 +185,21 @@ class SteeringExtension:
         target = int(arguments[0])
         if (node := self._nodes) is not None:
             return await self._set_whole_target(node, target)
-        server, controls = self._server, self._scheduler.controls
+        server = self._server
         async with self._lock:
-            orders = server.orders
+            lowest, before = server.lowest_target, server.target
+            if target and target < lowest:
+                raise SteeringError(
+                    f"too low: {server.counters.crawled} pages are crawled, and {server.out} are"
+                    f" under way; the lowest target is {lowest} now"
+                )
+            server.target = target  # before it is kept: no more is leased meanwhile
             try:
-                await self._order(replace(orders, holds_places=True))
-                lowest = await server.lowest_target(controls.placed)
-                if target and target < lowest:
-                    crawled = server.counters.crawled
-                    raise SteeringError(
-                        f"too low: {crawled} pages are crawled, and {lowest - crawled} are being"
-                        f" finished; the lowest target is {lowest} now"
-                    )
                 await self._keep("target", arguments, by)
-                before, server.target = server.target, target
-            finally:
-                await self._order(orders)
+            except SteeringError:
+                server.target = before
+                raise
+            await self._order(server.orders)
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {server.counters.crawled} are crawled"
@@ -219,15 +220,22 @@ class SteeringExtension:
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}{nodes}; {was}; {node.whole.crawled} are crawled"
 
+    async def _retry(self, arguments: Sequence[str], by: str) -> str:
+        count = await self._server.retry(kept_reasons(arguments), time.monotonic())
+        self._scheduler.wake()
+        return f"{count:,} URLs are queued again"
+
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.goal
         before, since = counters.crawled, time.monotonic()
         await asyncio.sleep(_RATE_S)
         rate = (counters.crawled - before) / (time.monotonic() - since)
         of_target = f" of {target:,}" if target else ""
+        allowed, denied = len(self._server.orders.allow), len(self._server.orders.deny)
         return (
             f"{self._state}: {counters.crawled:,}{of_target} pages,"
             f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
+            + (f"; added: {allowed} of allow, {denied} of deny" if allowed or denied else "")
         )
 
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
@@ -311,7 +319,7 @@ class SteeringExtension:
         here = self._start(controls.carry_out(orders))
         await asyncio.wait({others, here})  # a command must not begin while another one runs
         try:
-            unanswered = int(here.result().unanswered + others.result())
+            unanswered = int(here.result() + others.result())
         except Exception as error:
             logger.exception("steering: orders failed in this process")
             raise SteeringError(self._failure(orders, error)) from error
@@ -324,20 +332,21 @@ class SteeringExtension:
         if orders.allow or orders.deny:
             in_line = self._scheduler.controls.has_in_scope(orders)
             said += "; allow and deny hold for " if in_line else "; allow and deny do not hold for "
-            said += "URLs in line" + (", and are kept for later runs" if self._jobdir else "")
+            said += "URLs in line" + (", and are kept for later runs" if self._resumes else "")
         return f"{said}. The next pause, resume, allow, deny or target carries it out whole"
 
     async def _keep(self, command: str, arguments: Sequence[str], by: str) -> None:
         """Keep the command for later runs. SteeringError if that fails."""
-        if self._jobdir is None:
-            return
         setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
-        line = Command(utc_now(), by, command, tuple(arguments), setting)
+        row = Command(utc_now(), by, command, tuple(arguments), setting).row
         try:
-            await asyncio.to_thread(append, self._jobdir, line)
-        except OSError as error:
+            if (node := self._nodes) is not None:
+                node.keep(row)
+            else:
+                await self._server.keep_command(row)
+        except (StoreError, NodeFileError) as error:
             raise SteeringError(
-                f"nothing is changed: the command cannot be kept in {self._jobdir}: {error}"
+                f"nothing is changed: the command cannot be kept: {error}"
             ) from None
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -355,8 +364,10 @@ class SteeringExtension:
         return cast("FrontierServer", crawl_of(self._crawler).frontier)
 
     @property
-    def _jobdir(self) -> Path | None:
-        return job_folder(self._crawler.settings)
+    def _resumes(self) -> bool:
+        """Whether a later run goes on where this one ends."""
+        settings = self._crawler.settings
+        return bool(settings.get("JOBDIR")) and settings["FRONTIER_STORE"] == "disk"
 
     @property
     def _is_ending(self) -> bool:

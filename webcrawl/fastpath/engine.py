@@ -17,6 +17,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from inspect import CO_ASYNC_GENERATOR
 from itertools import count
+from types import AsyncGeneratorType
 from typing import Any
 
 from scrapy import Request, Spider, exceptions, signals
@@ -57,7 +58,7 @@ class Engine(ExecutionEngine):
             return False
         self._slot.add_request(request)
         self.downloader.active.add(request)  # before the task runs: it counts for the next request
-        task = asyncio.create_task(self._carry_out(request, self._slot))
+        task = asyncio.get_running_loop().create_task(self._carry_out(request, self._slot))
         _under_way.add(task)
         task.add_done_callback(_under_way.discard)
         return True
@@ -131,15 +132,18 @@ class Scraper(ScrapyScraper):
         """`enqueue_scrape`, as a coroutine."""
         slot = self.slot
         assert slot is not None
-        slot.add_response_request(result, request)
-        slot.next_response_request_deferred()
+        body_bytes = len(result.body) if isinstance(result, Response) else 0
+        size = max(body_bytes, slot.MIN_RESPONSE_SIZE)
+        slot.active.add(request)
+        slot.active_size += size
         try:
             await self._scrape(result, request)
         except Exception:
             spider = self.crawler.spider
             logger.exception("Scraper bug processing %s", request, extra={"spider": spider})
         finally:
-            slot.finish_response(result, request)
+            slot.active.remove(request)
+            slot.active_size -= size
             self._check_if_closing()
 
     async def call_spider_async(
@@ -171,7 +175,7 @@ class Scraper(ScrapyScraper):
         response: Response | Failure,
     ) -> None:
         """With CONCURRENT_ITEMS=1 process outputs one by one; else as Scrapy, in parallel tasks."""
-        if self.concurrent_items != 1 or not isinstance(result, AsyncIterator):
+        if self.concurrent_items != 1 or not isinstance(result, AsyncGeneratorType):
             await super().handle_spider_output_async(result, request, response)
             return
         for number in count(1):
@@ -238,8 +242,8 @@ class DownloaderMiddlewares(DownloaderMiddlewareManager):
             assert method is not None
             result = method(request=request, response=response)
             if not isinstance(result, Response | Request):
-                result = await _awaited(method, result)
-            response = _checked(method, result)
+                result = _checked(method, await _awaited(method, result))
+            response = result
         return response
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property, partial
 from inspect import CO_VARKEYWORDS, isawaitable
 from types import FunctionType, MethodType
 from typing import Any
@@ -26,47 +26,49 @@ from twisted.python.failure import Failure
 logger = logging.getLogger("scrapy.core.engine")  # Scrapy's own lines, so Scrapy's logger
 
 
+# A receiver of a signal: a function that returns it, or None once it is gone, and the names of its
+# arguments. None if it takes any name (`**kwargs`) or is no function: pydispatch calls these.
+_Known = tuple[Callable[[], Any], tuple[str, ...] | None]
+
+
 def receivers_of(manager: SignalManager, signal: Any) -> list[Any]:
     """The receivers of a signal that `manager` sends."""
-    if isinstance(manager, Signals):
-        return manager.receivers_of(signal)
-    return _live(_references(manager.sender, signal))
+    known = manager.known if type(manager) is Signals else _BySignal(manager.sender)
+    receivers = known[signal]
+    return [each for get, _ in receivers if (each := get()) is not None] if receivers else []
 
 
-def _references(sender: Any, signal: Any) -> list[Any]:
-    """`[*getAllReceivers(sender, signal)]`, in a third of the time."""
-    tables = [connections.get(id(each), {}) for each in (sender, Anyone)]
-    return [
-        each for table in tables for wanted in (signal, Anyone) for each in table.get(wanted, ())
-    ]
+class _BySignal(dict[Any, list[_Known]]):
+    """The receivers of what one sender sends, by signal, looked up at the first use."""
+
+    def __init__(self, sender: Any) -> None:
+        super().__init__()
+        self._sender = sender
+
+    def __missing__(self, signal: Any) -> list[_Known]:
+        """`[*liveReceivers(getAllReceivers(sender, signal))]`, each once."""
+        found, known = [], []
+        for table in [connections.get(id(each), {}) for each in (self._sender, Anyone)]:
+            for reference in (*table.get(signal, ()), *table.get(Anyone, ())):
+                is_weak = isinstance(reference, WEAKREF_TYPES)
+                receiver = reference() if is_weak else reference
+                if receiver is not None and receiver not in found:
+                    found.append(receiver)
+                    get = reference if is_weak else partial(_itself, reference)
+                    known.append((get, _arguments(receiver)))
+        self[signal] = known
+        return known
 
 
-def _live(references: list[Any]) -> list[Any]:
-    """`[*liveReceivers(references)]`, each once."""
-    found: list[Any] = []
-    for reference in references:
-        receiver = reference() if isinstance(reference, WEAKREF_TYPES) else reference
-        if receiver is not None and receiver not in found:
-            found.append(receiver)
-    return found
+def _itself(receiver: Any) -> Any:
+    return receiver
 
 
-def call(receiver: Any, named: dict[str, Any]) -> Any:
-    """Call `receiver` with the arguments that it takes: `robustApply` in half the time."""
+def _arguments(receiver: Any) -> tuple[str, ...] | None:
     function = receiver.__func__ if isinstance(receiver, MethodType) else receiver
-    if not isinstance(function, FunctionType):
-        return robustApply(receiver, **named)
-    wanted = _arguments(function)
-    if wanted is None:
-        return receiver(**named)
-    return receiver(**{name: named[name] for name in wanted if name in named})
-
-
-@lru_cache(1024)
-def _arguments(function: FunctionType) -> tuple[str, ...] | None:
-    """The argument names of `function`; None if it takes any name (`**kwargs`)."""
-    code = function.__code__
-    return None if code.co_flags & CO_VARKEYWORDS else code.co_varnames[: code.co_argcount]
+    if not isinstance(function, FunctionType) or function.__code__.co_flags & CO_VARKEYWORDS:
+        return None
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
 class Signals(SignalManager):
@@ -77,42 +79,38 @@ class Signals(SignalManager):
     """
 
     @cached_property  # no __init__: `engine.install` changes the class of an object
-    def _by_signal(self) -> dict[Any, list[Any]]:
-        return {}
+    def known(self) -> _BySignal:
+        return _BySignal(self.sender)
 
     def connect(self, receiver: Any, signal: Any, **named: Any) -> None:
         super().connect(receiver, signal, **named)
-        self._by_signal.clear()
+        self.known.clear()
 
     def disconnect(self, receiver: Any, signal: Any, **named: Any) -> None:
         super().disconnect(receiver, signal, **named)
-        self._by_signal.clear()
+        self.known.clear()
 
     def disconnect_all(self, signal: Any, **named: Any) -> None:
         super().disconnect_all(signal, **named)
-        self._by_signal.clear()
+        self.known.clear()
 
-    def receivers_of(self, signal: Any, sender: Any = None) -> list[Any]:
-        if sender is not None and sender is not self.sender:
-            return _live(_references(sender, signal))
-        references = self._by_signal.get(signal)
-        if references is None:
-            references = self._by_signal[signal] = _references(self.sender, signal)
-        return _live(references) if references else references
-
-    def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
-        receivers = self.receivers_of(signal, named.get("sender"))
-        if not receivers:
+    def send_catch_log(
+        self, signal: Any, *, sender: Any = None, dont_log: Any = None, **named: Any
+    ) -> list[tuple[Any, Any]]:
+        known = self.known[signal] if sender is None else _BySignal(sender)[signal]
+        if not known:
             return []
-        expected = (*_expected(named), StopDownload)
-        named = {"signal": signal, "sender": self.sender, **named}
+        named |= {"signal": signal, "sender": self.sender if sender is None else sender}
         answers = []
-        for receiver in receivers:
+        for get, names in known:
+            receiver = get()
+            if receiver is None:
+                continue
             try:
-                answer = call(receiver, named)
+                answer = _call(receiver, names, named)
             except Exception as error:
                 answer = Failure()  # type: ignore[no-untyped-call]
-                if not isinstance(error, expected):
+                if not isinstance(error, (*_each(dont_log), StopDownload)):
                     _log_raised(receiver, error, named)
             else:
                 if isinstance(answer, Deferred):
@@ -120,13 +118,15 @@ class Signals(SignalManager):
             answers.append((receiver, answer))
         return answers
 
-    async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
+    async def send_catch_log_async(
+        self, signal: Any, *, sender: Any = None, dont_log: Any = None, **named: Any
+    ) -> list[tuple[Any, Any]]:
         """Only a receiver that returns an awaitable gets a task."""
-        expected = _expected(named)
-        named = {"signal": signal, "sender": self.sender, **named}
+        known = self.known[signal] if sender is None else _BySignal(sender)[signal]
+        named |= {"signal": signal, "sender": self.sender if sender is None else sender}
 
         def raised(receiver: Any, error: Exception) -> Exception:
-            if not isinstance(error, expected):
+            if not isinstance(error, _each(dont_log)):
                 _log_raised(receiver, error, named)
             return error
 
@@ -137,9 +137,12 @@ class Signals(SignalManager):
                 return raised(receiver, error)
 
         answers, waits = {}, {}
-        for receiver in self.receivers_of(signal, named["sender"]):
+        for get, names in known:
+            receiver = get()
+            if receiver is None:
+                continue
             try:
-                answers[receiver] = answer = call(receiver, named)
+                answers[receiver] = answer = _call(receiver, names, named)
             except Exception as error:
                 answers[receiver] = raised(receiver, error)
             else:
@@ -151,9 +154,15 @@ class Signals(SignalManager):
         return list(answers.items())
 
 
-def _expected(named: dict[str, Any]) -> tuple[type[Exception], ...]:
+def _call(receiver: Any, names: tuple[str, ...] | None, named: dict[str, Any]) -> Any:
+    """Call `receiver` with the arguments that it takes: `robustApply` in a third of the time."""
+    if names is None:
+        return robustApply(receiver, **named)
+    return receiver(**{name: named[name] for name in names if name in named})
+
+
+def _each(dont_log: Any) -> tuple[type[Exception], ...]:
     """The exceptions that the sender of a signal does not want logged."""
-    dont_log = named.pop("dont_log", None)
     if dont_log is None:
         return ()
     return tuple(dont_log) if isinstance(dont_log, Sequence) else (dont_log,)

@@ -79,12 +79,24 @@ class Client:
         while True:
             if self._gate.is_shut:
                 await self._gate.wait(request.url)
+            transfer, kept = self._transfer(request)
+            self._under_way.add(transfer)
             try:
-                return await self._exchange(await self._transfer(request))
-            except Held:
-                continue
+                await transfer.run(self._context if transfer.server.secure else None, kept)
+            except BaseException as error:
+                transfer.release_room()
+                if isinstance(error, Held):
+                    continue
+                is_theirs = isinstance(error, FetchFailed) and error.reason != "cancelled"
+                if is_theirs and kept is not None and not transfer.first_byte_at:
+                    self._idle.mark_unreliable(transfer.server)
+                raise
+            finally:
+                self._under_way.discard(transfer)
+            return await self._exchange(transfer)
 
-    async def _transfer(self, request: FetchRequest) -> Transfer:
+    def _transfer(self, request: FetchRequest) -> tuple[Transfer, asyncio.Transport | None]:
+        """A transfer for `request`, and the idle connection that it uses, if there is one."""
         limits = request.limits or self.limits
         target = split_url(request.url)
         if target.port in self._refused_ports:
@@ -106,18 +118,7 @@ class Client:
         kept = self._idle.take(server) if keep else None
         idle = self._idle if keep else None
         transfer = Transfer(request, wire, limits, server, idle, self._gate, proxy, self._room)
-        self._under_way.add(transfer)
-        try:
-            await transfer.run(self._context if target.secure else None, kept)
-        except BaseException as error:
-            transfer.release_room()
-            is_theirs = isinstance(error, FetchFailed) and error.reason != "cancelled"
-            if is_theirs and kept is not None and not transfer.first_byte_at:
-                self._idle.mark_unreliable(server)
-            raise
-        finally:
-            self._under_way.discard(transfer)
-        return transfer
+        return transfer, kept
 
     def abort(self, urls: Container[str] | None = None) -> None:
         """End all fetches, or those of `urls`, with FetchFailed("cancelled")."""

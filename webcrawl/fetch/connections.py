@@ -8,14 +8,16 @@ Memory is bounded by `idle_max` and UNRELIABLE_MAX.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from webcrawl.openfiles import IDLE
 
 UNRELIABLE_MAX: Final = 4096
 
 
-class Server(NamedTuple):
+class Server(Struct, frozen=True, gc=False):
     """The server of a connection. The connection is used for this server only."""
 
     secure: bool

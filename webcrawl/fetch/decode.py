@@ -114,9 +114,10 @@ def decode_quickly(content: bytes, headers: Headers, max_size_bytes: int) -> Dec
 def codings_of(headers: Headers) -> list[bytes]:
     """The codings to remove, in the order they were applied."""
     codings = list_values(headers, b"content-encoding")
-    if len(headers_te := transfer_codings(headers)) > 1 and headers_te[-1] == b"chunked":
-        codings += headers_te[:-1]
-    return [coding for coding in codings if coding != b"identity"]
+    of_transfer = transfer_codings(headers)
+    if of_transfer and of_transfer[-1] == b"chunked":
+        codings += of_transfer[:-1]
+    return [coding for coding in codings if coding != b"identity"] if codings else codings
 
 
 def _gunzip(data: bytes, room: int) -> tuple[bytes, str]:

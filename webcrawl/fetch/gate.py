@@ -59,7 +59,7 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        return bool(self._shut_for) or self.is_cut_off
+        return bool(self._shut_for) or (self._allowed_until < inf and self.is_cut_off)
 
     @property
     def is_paused(self) -> bool:
@@ -69,7 +69,7 @@ class Gate:
     @property
     def is_cut_off(self) -> bool:
         """Whether this node has lost the bus of its crawl (`allow_until`)."""
-        return self._allowed_until < inf and time.monotonic() >= self._allowed_until
+        return time.monotonic() >= self._allowed_until
 
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""

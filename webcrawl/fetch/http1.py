@@ -32,6 +32,11 @@ _BLANK = re.compile(rb"[\r\n]*")
 _STATUS_LINE = re.compile(rb"http/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?!\d)", re.IGNORECASE)
 _HEAD_END = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
+_header_lines = re.compile(
+    rb"\n[ \t\r\v\f]*+([^:\n]*[^:\s])[ \t\r\v\f]*:[ \t\r\v\f]*+((?:[^\n]*\S)?)"
+).findall
+_members = re.compile(rb"[^\s,](?:[^,]*[^\s,])?").findall  # of a list, without spaces around them
+_is_length = re.compile(rb"\d{1,18}").fullmatch
 _FIRST_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 _NEXT_SIZE = re.compile(rb"\r?\n" + _FIRST_SIZE.pattern)
 
@@ -77,9 +82,9 @@ class ResponseReader:
         "_max_head",
         "_method",
         "_pos",
-        "_surplus",
         "_taken",
         "done",
+        "has_surplus",
         "head",
         "headers",
         "http_version",
@@ -97,7 +102,6 @@ class ResponseReader:
         self._framing = Framing.TO_EOF
         self._interim = 0
         self._pos = 0  # how much of the buffer has been parsed
-        self._surplus = False  # bytes came after the end of the response
         self._taken = 0  # bytes of all heads
         # LENGTH: bytes of the body; CHUNKED: missing bytes of this chunk; TRAILER: bytes allowed.
         self._left = 0
@@ -106,6 +110,7 @@ class ResponseReader:
         self.http_version = ""
         self.headers: Headers = []
         self.done = False
+        self.has_surplus = False  # bytes came together with the end of the response, and after it
         self.truncated = ""  # as in Exchange
         self.problem = ""  # why the body could not be read as chunks
 
@@ -115,7 +120,7 @@ class ResponseReader:
 
         0.0 if the server closes it; infinity if the server sends no time-out. O(headers).
         """
-        framed = self._framing in (Framing.LENGTH, Framing.TRAILER) and not self._surplus
+        framed = self._framing in (Framing.LENGTH, Framing.TRAILER) and not self.has_surplus
         if not (self.done and framed and self.http_version == "1.1") or self.truncated:
             return 0.0
         if b"close" in list_values(self.headers, b"connection"):
@@ -125,11 +130,6 @@ class ResponseReader:
             if name == b"timeout" and seconds.isdigit():
                 return float(seconds[:9]) - 1.0  # the next request takes time to arrive
         return inf
-
-    @property
-    def has_surplus(self) -> bool:
-        """Whether bytes came together with the end of the response, and after it."""
-        return self._surplus
 
     @property
     def received_bytes(self) -> int:
@@ -165,11 +165,13 @@ class ResponseReader:
         self._buffer += data
         if not self.status and not self._read_head():
             return
-        cut = len(self._buffer) > self._max_body
+        size = len(self._buffer)
+        cut = size > self._max_body
         if cut:
-            del self._buffer[self._max_body :]
+            size = self._max_body
+            del self._buffer[size:]
         if self._framing is Framing.LENGTH:
-            if len(self._buffer) >= self._left:
+            if size >= self._left:
                 self._finish(self._left)
         elif self._framing is not Framing.TO_EOF:
             self._read_chunks()
@@ -196,12 +198,12 @@ class ResponseReader:
         """Take heads off the buffer, up to the final one. False if it is not complete yet."""
         buffer = self._buffer
         while True:
-            if buffer.startswith((b"\r", b"\n")):  # RFC 9112, 2.2
+            if buffer and buffer[0] in b"\r\n":  # RFC 9112, 2.2
                 self._take(_BLANK.match(buffer).end())  # type: ignore[union-attr]  # may be empty
-            if not b"HTTP/".startswith(buffer[:5].upper()):
-                raise FetchFailed("bad_response", f"starts with {bytes(buffer[:20])!r}")
             match = _HEAD_END.search(buffer, self._pos)
             if match is None:
+                if not b"HTTP/".startswith(buffer[:5].upper()):
+                    raise FetchFailed("bad_response", f"starts with {bytes(buffer[:20])!r}")
                 self._pos = max(0, len(buffer) - 2)
                 if len(buffer) > self._max_head:
                     raise FetchFailed("header_too_large", f"over {self._max_head} bytes")
@@ -324,7 +326,7 @@ class ResponseReader:
 
     def _finish(self, size: int) -> None:
         """The body is the first `size` bytes of the buffer; bytes behind it are dropped."""
-        self._surplus = len(self._buffer) > size
+        self.has_surplus = len(self._buffer) > size
         del self._buffer[size:]
         self.done = True
 
@@ -336,29 +338,22 @@ def parse_headers(head: bytes) -> Headers:
     """
     if b"\n " in head or b"\n\t" in head:
         head = _FOLD.sub(b" ", head)
-    headers: Headers = []
-    for line in head.split(b"\n")[1:]:
-        name, colon, value = line.partition(b":")
-        name = name.strip().lower()
-        if colon and name:
-            headers.append((name, value.strip()))
-    return headers
+    return [(name.lower(), value) for name, value in _header_lines(head)]
 
 
 def list_values(headers: Headers, wanted: bytes) -> list[bytes]:
     """Members of the list header `wanted` (lower case), lower case, in order (RFC 9110, 5.6.1)."""
-    values = [value for name, value in headers if name == wanted]
-    if not values:
-        return values
-    members = (member.strip() for member in b",".join(values).lower().split(b","))
-    return [member for member in members if member]
+    values = []
+    for name, value in headers:
+        if name == wanted:
+            values.append(value)
+    return _members(b",".join(values).lower()) if values else values
 
 
 def transfer_codings(headers: Headers) -> list[bytes]:
     """Transfer codings in the order they were applied, without the obsolete `identity`."""
-    return [
-        coding for coding in list_values(headers, b"transfer-encoding") if coding != b"identity"
-    ]
+    codings = list_values(headers, b"transfer-encoding")
+    return [coding for coding in codings if coding != b"identity"] if codings else codings
 
 
 def content_length(headers: Headers) -> int | None:
@@ -367,8 +362,6 @@ def content_length(headers: Headers) -> int | None:
     Deviation: different values, or a value that is no number, are ignored, and the body ends with
     the connection. The RFC has a client discard such a response.
     """
-    values = set(list_values(headers, b"content-length"))
-    if len(values) != 1:
-        return None
-    value = values.pop()
-    return int(value) if value.isdigit() and len(value) <= 18 else None
+    values = list_values(headers, b"content-length")
+    is_one = values and set(values) == {values[0]}
+    return int(values[0]) if is_one and _is_length(values[0]) else None

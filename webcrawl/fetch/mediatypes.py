@@ -16,15 +16,17 @@ def media_type_test(media_types: Iterable[str]) -> Wants:
     every type. An answer without a Content-Type is wanted: it may have any type. O(headers).
     """
     wanted = frozenset(each.strip().lower().encode() for each in media_types)
+    wants_all = not wanted or b"*" in wanted or b"*/*" in wanted
 
     def wants(status: int, headers: Headers) -> bool:
-        if not wanted or b"*" in wanted or not 200 <= status < 300:
+        if wants_all or not 200 <= status < 300:
             return True
         for name, value in headers:
             if name == b"content-type":
                 media_type = value.partition(b";")[0].strip().lower()
-                family = media_type.partition(b"/")[0] + b"/*"
-                return not media_type or not wanted.isdisjoint((media_type, family, b"*/*"))
+                if not media_type or media_type in wanted:
+                    return True
+                return media_type.partition(b"/")[0] + b"/*" in wanted
         return True
 
     return wants

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.mediatypes import Wants
 
@@ -23,8 +25,7 @@ class Limits:
     keep_alive_s: float = 0.0  # how long a connection may stay idle; 0 turns keep-alive off
 
 
-@dataclass(slots=True)
-class FetchRequest:
+class FetchRequest(Struct):
     """A request, and how its answer is read. Immutable.
 
     `wants(status, headers)` is called once, when the head is complete: False closes the connection

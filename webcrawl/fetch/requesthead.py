@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from webcrawl.fetch.http1 import Headers
 
-_URL = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
+_URL = re.compile(r"http(s?)://(?:[^/?#]*@)?(\[[^\]]+\]|[^/?#:]+)(?::(\d*))?([^#]*)", re.IGNORECASE)
+# Whether a text is ASCII without spaces and controls (RFC 5234: VCHAR).
+is_visible = re.compile(r"[!-~]*").fullmatch
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch  # RFC 9110, 5.6.2
 _LINE_ENDS = re.compile(rb"[\r\n\0]+")
 _OURS = frozenset({b"connection", b"content-length", b"transfer-encoding"})
-_SMALL = 512  # longest value whose line is cached, so that the cache has half a MB at most
+_WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class UnsendableError(ValueError):
     """A request that is not valid HTTP: it was not sent, and no server is to blame."""
 
 
-class Target(NamedTuple):
+class Target(Struct, frozen=True, gc=False):
     """The parts of a URL: `host` as the URL has it, without brackets."""
 
     secure: bool
@@ -40,16 +43,15 @@ def split_url(url: str) -> Target:
     match = _URL.match(url)
     if match is None:
         raise ValueError(f"not an http or https URL: {url!r}")
-    scheme, host, port, path = match.groups()
-    secure = scheme.lower() == "https"
+    secure, host, port, path = match.groups()
     default = 443 if secure else 80
     number = int(port or default)
     return Target(
-        secure=secure,
-        host=host[1:-1] if host.startswith("[") else host,
+        secure=bool(secure),
+        host=host[1:-1] if host[0] == "[" else host,
         port=number,
         netloc=host if number == default else f"{host}:{number}",
-        path=path if path.startswith("/") else "/" + path,
+        path=path if path[:1] == "/" else "/" + path,
     )
 
 
@@ -69,35 +71,33 @@ def build_request(
     (RFC 9110, 8.6). `absolute`: with the whole URL, for a proxy (RFC 9112, 3.2.2).
     """
     place = f"http://{target.netloc}{target.path}" if absolute else target.path
-    lines = [request_line(method, place), host_line(target.netloc)]
-    if any(name.lower() == b"host" for name, _ in headers):
-        del lines[1]
-    lines += [line for header in headers if (line := header_line(*header))]
-    if body or method in ("POST", "PUT", "PATCH"):
-        lines.append(b"Content-Length: %d" % len(body))
-    lines.append(b"Connection: keep-alive\r\n\r\n" if keep else b"Connection: close\r\n\r\n")
-    return b"\r\n".join(lines) + body
+    check_target(method, place, target.netloc)
+    lines, has_host = _header_lines(tuple(headers))
+    host = "" if has_host else f"Host: {target.netloc}\r\n"
+    return b"%b%b%bConnection: %b\r\n\r\n%b" % (
+        f"{method} {place} HTTP/1.1\r\n{host}".encode(),
+        lines,
+        b"Content-Length: %d\r\n" % len(body) if body or method in _WITH_BODY else b"",
+        b"keep-alive" if keep else b"close",
+        body,
+    )
 
 
-def request_line(method: str, path: str) -> bytes:
-    """RFC 9112, 3. Raises UnsendableError."""
+def check_target(method: str, place: str, netloc: str) -> None:
+    """UnsendableError if the request line (RFC 9112, 3) or the Host header would be invalid."""
     if not _is_method(method):
         raise UnsendableError(f"the method {method!r} is no token")
-    if not is_visible(path):
-        raise UnsendableError(f"the URL has a space, a control or a raw character: {path!r}")
-    return f"{method} {path} HTTP/1.1".encode()
-
-
-def host_line(netloc: str) -> bytes:
-    """The Host header of a URL. Raises UnsendableError."""
+    if not is_visible(place):
+        raise UnsendableError(f"the URL has a space, a control or a raw character: {place!r}")
     if not is_visible(netloc):
         raise UnsendableError(f"the host has a space, a control or a raw character: {netloc!r}")
-    return b"Host: " + netloc.encode()
 
 
 def header_line(name: bytes, value: bytes) -> bytes:
     """`name: value`; b"" for a header that the client sets itself. Raises UnsendableError."""
-    return _cached_line(name, value) if len(value) <= _SMALL else _line(name, value)
+    if not is_name(name):
+        raise UnsendableError(f"the header name {name!r} is no token")
+    return b"" if name.lower() in _OURS else b"%b: %b" % (name, one_line(value))
 
 
 def one_line(value: bytes) -> bytes:
@@ -105,11 +105,6 @@ def one_line(value: bytes) -> bytes:
     if b"\n" in value or b"\r" in value or b"\0" in value:
         return _LINE_ENDS.sub(b" ", value).strip()
     return value
-
-
-def is_visible(text: str) -> bool:
-    """Whether `text` is ASCII without spaces and controls (RFC 5234: VCHAR)."""
-    return text.isascii() and text.isprintable() and " " not in text
 
 
 def is_name(name: bytes) -> bool:
@@ -126,10 +121,8 @@ def _is_method(method: str) -> bool:
     return method.isascii() and is_name(method.encode())
 
 
-def _line(name: bytes, value: bytes) -> bytes:
-    if not is_name(name):
-        raise UnsendableError(f"the header name {name!r} is no token")
-    return b"" if name.lower() in _OURS else b"%b: %b" % (name, one_line(value))
-
-
-_cached_line = lru_cache(1024)(_line)
+@lru_cache(16)  # most requests have the headers of the crawl, for pages or for robots.txt
+def _header_lines(headers: tuple[tuple[bytes, bytes], ...]) -> tuple[bytes, bool]:
+    """All lines of `headers`, and whether there is a Host. Raises UnsendableError."""
+    lines = [line + b"\r\n" for header in headers if (line := header_line(*header))]
+    return b"".join(lines), any(name.lower() == b"host" for name, _ in headers)

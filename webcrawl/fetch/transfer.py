@@ -54,7 +54,7 @@ class State(Enum):
 class Transfer(asyncio.Protocol):
     """One request and its answer. `repr` has its state.
 
-    Only `_enter` changes the state and its timer. `_decide` enters DONE with the outcome, once.
+    `_decide` enters DONE with the outcome, once.
     After that `run` returns as soon as the connection is closed or idle.
     """
 
@@ -89,7 +89,7 @@ class Transfer(asyncio.Protocol):
         self.connected_at = self.first_byte_at = self.ended_at = 0.0
         self.state = State.CONNECTING
         self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
+        self._task: asyncio.Task[None] | None = None  # that connects
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the present state, one at a time
@@ -110,7 +110,8 @@ class Transfer(asyncio.Protocol):
                 kept.set_protocol(self)
                 self._ask(kept, self.started_at)
             else:
-                self._enter(State.CONNECTING, self.started_at)
+                self._task = asyncio.current_task()
+                self._start_timer(self.limits.connect_timeout_s, self.started_at)
                 await self._connect(context)
             await self._closed
         except asyncio.CancelledError:
@@ -207,7 +208,8 @@ class Transfer(asyncio.Protocol):
             return
         self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")
-        self._enter(State.AWAITING_ANSWER, connected_at)
+        self.state = State.AWAITING_ANSWER
+        self._start_timer(self.limits.first_byte_timeout_s, connected_at)
         proxy = None if self.ssl_object else self._proxy
         transport.write(proxy.with_authorization(self.wire) if proxy else self.wire)
 
@@ -220,12 +222,14 @@ class Transfer(asyncio.Protocol):
         now = time.monotonic()
         if self.state is State.AWAITING_ANSWER:
             self.first_byte_at = now
-            self._enter(State.READING_HEAD, now)
+            self.state = State.READING_HEAD
+            if self.limits.first_byte_timeout_s:
+                self._start_timer(0.0, now)
         reader, request = self.reader, self.request
         try:
             reader.feed(data)
             if reader.status and self.state is State.READING_HEAD:
-                self._enter(State.READING_BODY, now)
+                self.state = State.READING_BODY
                 if self._proxy is not None and self.ssl_object is None:
                     failure = failure_of(reader.status, reader.headers, tunnel=False)
                     if failure is not None:
@@ -265,17 +269,11 @@ class Transfer(asyncio.Protocol):
         else:
             self.stop(FetchFailed("timeout"))
 
-    def _enter(self, state: State, now: float) -> None:
-        """Change the state at `now`, and start the timer of the new state if it has its own."""
-        self.state = state
-        limits = self.limits
-        left_s = self.started_at + limits.timeout_s - now
-        if state is State.CONNECTING:
-            left_s = min(limits.connect_timeout_s, left_s)
-        elif state is State.AWAITING_ANSWER:
-            left_s = min(limits.first_byte_timeout_s or left_s, left_s)
-        elif state is not State.READING_HEAD or not limits.first_byte_timeout_s:
-            return  # the timer of the earlier state keeps running, or `run` cancels it
+    def _start_timer(self, limit_s: float, now: float) -> None:
+        """Start the timer of the present state, which may last `limit_s`; 0: up to the end."""
+        left_s = self.started_at + self.limits.timeout_s - now
+        if 0 < limit_s < left_s:
+            left_s = limit_s
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(left_s, self._on_timer)
@@ -291,7 +289,7 @@ class Transfer(asyncio.Protocol):
             error.connect_s = max(0.0, self.connected_at - self.started_at)
             error.received_bytes = self.reader.received_bytes
         self._error = error
-        self._enter(State.DONE, self.ended_at)
+        self.state = State.DONE  # `run` cancels the timer
 
     def _end_answer(self) -> None:
         """The answer is complete: keep the connection as an idle one, or close it."""

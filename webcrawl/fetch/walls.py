@@ -123,7 +123,9 @@ def _of_status(status: int) -> _OfStatus:
     return _OfStatus(re.compile(f"\n(?:{lines})".encode(), re.IGNORECASE), signs, unmarked)
 
 
-_OF: Final = {status: _of_status(status) for sign in _SIGNS for status in sign.statuses}
+_OF: Final = {
+    status: _of_status(status) for status in {each for sign in _SIGNS for each in sign.statuses}
+}
 
 
 def wall_of(status: int, head: bytes, body: bytes) -> str:

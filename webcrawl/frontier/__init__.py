@@ -82,8 +82,7 @@ Glossary
     number           a link's place in the order of arrival over all hosts
     origin           scheme+authority: each origin has its own robots.txt
     outlink          a link found on a page
-    place            of the target: an answer counts towards CLOSESPIDER_PAGECOUNT only with one.
-                     Of a host: room on the workbench. Of a link: (priority, number) in its queue
+    place            of a host: room on the workbench. Of a link: (priority, number) in its queue
     priority, rank   order of a link in its host's queue; order of a host among the ready hosts.
                      Lower is earlier
     registered domain   the part of a name that is registered: example.co.uk
@@ -91,7 +90,6 @@ Glossary
     robots task      a robots.txt to fetch; after a redirect another host's lease carries it out
     seed             a link from the seed list, not from a page
     snoozed          a host whose clock is not due
-    spare            a PAGE lease without a place, used when pages with a place are slow
     supply           pages that admitted hosts can give within SUPPLY_S seconds
     target           CLOSESPIDER_PAGECOUNT
     URL-seen         test: was this URL given to `put` before?

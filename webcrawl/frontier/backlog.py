@@ -74,7 +74,8 @@ class Backlog:
     @property
     def has_work(self) -> bool:
         """Whether the crawl has work other than kept links."""
-        return self.fresh > 0 or self.others_work or self.lasts()
+        is_fresh = self.queued + self.foreign_tasks > self._kept  # `fresh`, without its call
+        return is_fresh or self.others_work or self.lasts()
 
     def resume(self, queued: int, arrivals: int) -> None:
         """Take over the counts of an earlier run, whose kept links are ordinary links now."""
@@ -92,9 +93,11 @@ class Backlog:
         return FIRST_KEPT | host.epoch, seconds << _HALF | order
 
     def due_at(self, host: Host) -> float:
-        """When the best link of `host` may be tried; 0.0 if it is not a kept link."""
-        priority, number = host.queue.best()
-        return self._began_at + due_s(number) if is_kept(priority, host) else 0.0
+        """When the best link of `host` may be tried; 0.0 if there is none, or it is not kept."""
+        best = host.queue.best
+        if best is None or not is_kept(best[0], host):
+            return 0.0
+        return self._began_at + due_s(best[1])
 
     def enters(self, host: Host, priority: int, link: Link) -> None:
         """Count `link` of `host`, which enters the queue at `priority`."""

@@ -18,7 +18,7 @@ What every implementation promises:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -96,11 +96,6 @@ class Policy:
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 
-    def denies(self, link: Link) -> bool:
-        """Whether `link`, which is in line, is denied. 0.1 µs without SCOPE_DENY."""
-        denied = self.denied
-        return bool(denied) and denied.matches(link.url, link.host)
-
     def refuses_way(self, link: Link) -> Literal["deny", "depth", "redirects", ""]:
         """The limit that the hops to `link` exceed, or "deny".
 
@@ -164,8 +159,8 @@ class Policy:
 
     def robots_agent(self, host: str) -> str:
         """The names with which robots.txt is read for `host`."""
-        ruled = self.rules.of(host).robots_agent if self.rules is not None else None
-        return self.robots_names(ruled)
+        rules = self.rules
+        return self.agent if rules is None else self.robots_names(rules.of(host).robots_agent)
 
     def robots_names(self, ruled: str | None) -> str:
         """As `robots_agent`, of a host for which a rule sets the crawl's own name to `ruled`."""
@@ -195,13 +190,13 @@ class Frontier(ABC):
     shared -- other processes may lease links that this process puts
     failed_seeds -- (URL, reason) of the first seeds that failed in this run
         (`candidates.FAILURES_MAX` at most)
-    places -- of the target: of the pages that this process has leased and not released, so many
-        answers may count; None: there is no target, and all of them count
-    is_short -- all places of the target are given out
+    is_short -- all pages that the target still needs are under way; False in a worker
+    has_spare -- and other pages are ready: a slow one may be ended for another
     is_met -- the target is reached
     crawl_id -- of the crawl, the same in all its runs; "" in a worker
     log -- the crawl log; None without one, and in a worker
     target -- pages to be answered; 0: no target, or a worker process
+    commands -- of the user, that earlier runs have kept (`keep_command`)
     """
 
     counters: Counters
@@ -209,12 +204,13 @@ class Frontier(ABC):
     warnings: Sequence[str] = ()
     shared: bool = False
     failed_seeds: Sequence[tuple[str, str]] = ()
-    places: int | None = None
     is_short: bool = False
+    has_spare: bool = False
     is_met: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
     target: int = 0
+    commands: Sequence[bytes] = ()
 
     @property
     def goal(self) -> int:
@@ -243,14 +239,6 @@ class Frontier(ABC):
         payload is leased with `refused`, since the errback of its Request must be called.
         """
 
-    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        """`acquire` of PAGE leases in a crawl that may have a target.
-
-        `spare` is how many leases of this process may be without a place of the target. Free places
-        go to such leases even if `limit` is 0.
-        """
-        return await self.acquire(now, limit) if limit > 0 else []
-
     @abstractmethod
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         """Give leases back, each with an outcome of its step. KeyError for an unknown lease."""
@@ -269,6 +257,20 @@ class Frontier(ABC):
         A longer delay counts from the last request. O(hosts in memory).
         """
         raise NotImplementedError(f"{self!r} has no rules of its own")
+
+    async def retry(self, reasons: Container[str], now: float) -> int:
+        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
+
+        O(hosts ever seen), some at a time: leases go on meanwhile.
+        """
+        raise NotImplementedError(f"{self!r} keeps no links of its own")
+
+    async def keep_command(self, row: bytes) -> None:
+        """Keep a command of the user for later runs (`commands`): all of it, or StoreError.
+
+        On the disk when this returns, in a commit of its own.
+        """
+        raise NotImplementedError(f"{self!r} keeps no commands")
 
     @abstractmethod
     def next_at(self, lane: Lane = Lane.PAGES) -> float:

@@ -18,12 +18,13 @@ from itertools import compress
 from operator import attrgetter, not_
 from typing import Literal
 
+from msgspec.structs import replace
+
 from webcrawl.fetch.exchange import REASONS
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.queue import Entry
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
@@ -93,6 +94,8 @@ class Candidates:
         """
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
+        if not links:
+            return 0
         if self._mailbox is not None:
             links, accepted = self._send_foreign(self._mailbox, links, cash, force=force)
         has_sitemaps = any(map(_sitemap_of, links))  # 20 ns per link
@@ -143,7 +146,7 @@ class Candidates:
                 self._count_drop(None, link, refused, now)
                 continue
             # As if all tests of the funnel were passed: it counts pages.
-            self._enqueue(link._replace(counted=_ROBOTS), now)
+            self._enqueue(replace(link, counted=_ROBOTS), now)
             accepted += 1
         return accepted
 
@@ -196,9 +199,9 @@ class Candidates:
 
         The funnel and the caps have counted it at its first visit.
         """
-        link = link._replace(counted=_ROBOTS)
+        link = replace(link, counted=_ROBOTS)
         host = self._distributor.host(link.host)
-        host.queue.push(VISIT_PRIORITY, Entry(self._backlog.next_number(), link))
+        host.queue.push(VISIT_PRIORITY, self._backlog.next_number(), link)
         self._queued_one(host, VISIT_PRIORITY, link, now)
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
@@ -209,7 +212,7 @@ class Candidates:
     def put_again(self, host: Host, link: Link, now: float) -> None:
         """Queue the leased `link` for a retry, behind the links of its priority."""
         host.queue.drop()
-        link = link._replace(retries=link.retries + 1)
+        link = replace(link, retries=link.retries + 1)
         if link.visit:
             self.put_visit(link, now)
         else:
@@ -232,9 +235,9 @@ class Candidates:
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
         self._endings.kept(host, link, reason, now, took_s)
-        link = link._replace(kept=reason)
+        link = replace(link, kept=reason)
         priority, number = self._backlog.place(host, due_at)
-        host.queue.push(priority, Entry(number, link))
+        host.queue.push(priority, number, link)
         self._queued_one(host, priority, link, now)
 
     def retry_kept(self, host: Host, reasons: Container[str], now: float) -> int:
@@ -246,7 +249,7 @@ class Candidates:
         for priority, link in taken:
             self._backlog.leaves(host, priority, link)
             self._counters.pending -= 1
-            self._enqueue(link._replace(retries=0, kept=""), now)
+            self._enqueue(replace(link, retries=0, kept=""), now)
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
@@ -267,7 +270,7 @@ class Candidates:
         host = self._distributor.host(link.host)
         number = self._backlog.next_number()
         priority = self._ordering.enter(link, number, cash) + self._shift
-        host.queue.push(priority, Entry(number, link))
+        host.queue.push(priority, number, link)
         self._queued_one(host, priority, link, now)
 
     def _queued_one(self, host: Host, priority: int, link: Link, now: float) -> None:
@@ -292,13 +295,18 @@ class Candidates:
 
     # Out of the queue
 
-    def count_ahead(self, host: Host) -> None:
-        """Count the next link of `host` as past the host test: the host is looked up for it."""
-        if host.queue and not host.counted_ahead and not host.queue.peek()[1].link.counted:
-            host.counted_ahead = _HOST
-            self._counters.pending -= 1
-            self._counters.extracted += 1
-            self._counters.host_passed += 1
+    def count_ahead(self, host: Host) -> bool:
+        """Count the next link of `host` as past the host test: the host is looked up for it.
+
+        False if it is counted already, or there is none.
+        """
+        if not host.queue.length or host.counted_ahead or host.queue.peek().counted:
+            return False
+        host.counted_ahead = _HOST
+        self._counters.pending -= 1
+        self._counters.extracted += 1
+        self._counters.host_passed += 1
+        return True
 
     def count_address_ahead(self, host: Host) -> None:
         """Count the same link as past the IP test, unless the cap refuses it.
@@ -315,7 +323,7 @@ class Candidates:
         None if it is refused, and so dropped or kept. A refused user's Request is returned with
         the reason, since its errback must be called.
         """
-        priority, (_, link) = host.queue.pop()
+        priority, link = host.queue.pop()
         self._backlog.leaves(host, priority, link)
         counters = self._counters
         counted = link.counted
@@ -331,7 +339,7 @@ class Candidates:
             if due_at:
                 if counted < _IP:  # `_refused` counts the IP test, except for a retired host
                     counted = _HOST if host.retired_until > now else _IP
-                link = link._replace(counted=counted)
+                link = replace(link, counted=counted)
                 host.queue.drop()
                 self._refused_for_now.append((host, link, refused, due_at))
             else:
@@ -340,7 +348,7 @@ class Candidates:
         if counted < _ROBOTS:
             counters.robots_passed += not refused
             host.pages += not refused
-            link = link._replace(counted=_ROBOTS)
+            link = replace(link, counted=_ROBOTS)
             host.queue.keep(link)
         return link, refused
 
@@ -404,7 +412,8 @@ class Candidates:
         `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
         test.
         """
-        if self._policy.denies(link):
+        denied = self._policy.denied
+        if denied.has_any and denied.matches(link.url, link.host):
             return "scope_deny", 0.0
         if self.sitemaps.has_also(link):
             return "sitemap", 0.0

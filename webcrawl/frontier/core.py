@@ -148,11 +148,13 @@ class CrawlState:
         drops_left = _DROPS_MAX
         drops: dict[Host, int] = {}
         steps_end = self._candidates.robots_steps + _ROBOTS_STEPS_MAX
-        while len(leases) < limit and drops_left and self._candidates.robots_steps < steps_end:
-            host = self._next_host(lane, now)
+        left, takes_turns = limit, self._visits is not None and lane is Lane.PAGES
+        while left > 0 and drops_left and self._candidates.robots_steps < steps_end:
+            host = self._next_page(now) if takes_turns else self._bench.pop(lane, now)
             if host is None:
                 break
-            if distributor.rank(host) > host.rank:  # its rank has become worse since it was placed
+            # Its rank has become worse since it was placed: by an ordering of hosts.
+            if distributor.ranks_hosts and distributor.rank(host) > host.rank:
                 distributor.settle(host, now)
                 continue
             lease = self._lease(host, lane, now)
@@ -166,6 +168,7 @@ class CrawlState:
                 self._leases.add(lease)
                 self._links_out += lease.link is not None
                 leases.append(lease)
+                left -= 1
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
                 distributor.settle(host, now)
@@ -185,12 +188,11 @@ class CrawlState:
         if links or visits.has_moved:
             self._commit(now)
 
-    def _next_host(self, lane: Lane, now: float) -> Host | None:
-        """Pop the best host of `lane`. New pages and visits share the lane PAGES."""
-        if self._visits is None or lane is not Lane.PAGES:
-            return self._bench.pop(lane, now)
-        first, second = (VISITS, lane) if self._visits.is_turn else (lane, VISITS)
-        return self._bench.pop(first, now) or self._bench.pop(second, now)
+    def _next_page(self, now: float) -> Host | None:
+        """Pop the best host for a page. New pages and visits take turns."""
+        assert self._visits is not None
+        lanes = (VISITS, Lane.PAGES) if self._visits.is_turn else (Lane.PAGES, VISITS)
+        return self._bench.pop(lanes[0], now) or self._bench.pop(lanes[1], now)
 
     def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         for lease, outcome in done:
@@ -200,9 +202,13 @@ class CrawlState:
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._contents.content_seen(content, original)
 
-    def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        at = self._distributor.next_at(lane)
-        return min(at, self._visits.next_at()) if self._visits is not None else at
+    def next_at(self) -> tuple[float, float]:
+        """`Frontier.next_at` of both lanes."""
+        pages_at, admissions_at = self._distributor.next_at()
+        if self._visits is None:
+            return pages_at, admissions_at
+        visits_at = self._visits.next_at()
+        return min(pages_at, visits_at), min(admissions_at, visits_at)
 
     def overview(self, now: float, limit: int) -> Overview:
         return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
@@ -316,6 +322,12 @@ class CrawlState:
         names = self._store.counts_under("caps", IP)
         return [(name.removeprefix(IP), count) for name, count in names]
 
+    def keep_command(self, row: bytes) -> None:
+        """Keep a command of the user for later runs. On the disk when this returns."""
+        self._store.keep_command(row)
+        self._commit(self._committed_at)
+        self._store.sync()
+
     def set_active_max(self, active_max: int) -> None:
         """Let at most so many hosts be active from now on."""
         self._distributor.active_max = active_max
@@ -332,7 +344,7 @@ class CrawlState:
         """Assert the invariants. O(hosts): for tests and debugging."""
         hosts = self._store.all_hosts(self._bench.hosts)
         queued = self._backlog.queued
-        assert queued == sum(len(host.queue) for host in hosts)
+        assert queued == sum(host.queue.length for host in hosts)
         kept = sum(sum((host.kept or {}).values()) for host in hosts)
         tasks = self._mailbox.robots_tasks if self._mailbox is not None else ()
         assert self._backlog.fresh == queued - kept + len(tasks)
@@ -402,7 +414,6 @@ class CrawlState:
     def _lease(self, host: Host, lane: Lane, now: float) -> Lease | None:
         """A lease on `host`, popped from `lane`. None: a URL or a task was dropped, or the lane is
         wrong."""
-        self._distributor.mark_changed(host)
         step = self._distributor.next_step(host, now)
         if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
             return None
@@ -415,6 +426,7 @@ class CrawlState:
                 return None
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
+        self._distributor.mark_changed(host)
         taken = self._candidates.take(host, now)
         if taken is None:
             return None
@@ -427,7 +439,8 @@ class CrawlState:
         return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
-        self._candidates.count_ahead(host)
+        if self._candidates.count_ahead(host):
+            self._distributor.mark_changed(host)
         self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
         self._bench.unpark_next(host, now)
@@ -439,7 +452,8 @@ class CrawlState:
         self._leases.remove(lease)
         self._links_out -= lease.link is not None
         host, disposition = self._bench.hosts[lease.host], self._disposition
-        disposition.set_clocks(host, lease, outcome)
+        if lease.step is not Step.RESOLVE:
+            disposition.set_clocks(host, outcome)
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
         match outcome:
@@ -449,10 +463,11 @@ class CrawlState:
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
             case RobotsFetched():
+                task = _robots_task(lease)
                 self._endings.robots(host, lease, outcome, now)
-                disposition.robots_fetched(_robots_task(lease), outcome, now)
-                if disposition.is_ours(_robots_task(lease)):
-                    self._put_sitemaps(_robots_task(lease), outcome.rules, now)
+                disposition.robots_fetched(task, outcome, now)
+                if outcome.rules.sitemaps and disposition.is_ours(task):
+                    self._put_sitemaps(task, outcome.rules, now)
             case RobotsMoved():
                 self._endings.robots(host, lease, outcome, now)
                 disposition.robots_moved(_robots_task(lease), outcome, now)
@@ -472,7 +487,8 @@ class CrawlState:
             case Returned():
                 self._returned(host, lease, now)
         self._bench.idle(host)
-        disposition.flush_denied(host, now)
+        if host.robots_tasks:
+            disposition.flush_denied(host, now)
         self._distributor.settle(host, now)
 
     def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:

@@ -1,7 +1,7 @@
 """The crawl in numbers: the funnel of the stats lines and all that the summary prints.
 
 Plain integers that the parts of the crawl add to. One reporter reads them, from any thread. Each is
-mirrored to Scrapy's stats as `webcrawl/<name>` (docs/stats.md).
+mirrored to Scrapy's stats as `webcrawl/<name>` (docs/watching.md).
 
 Invariant, at any time: extracted >= host_passed >= ip_passed >= robots_passed >= crawled. A URL
 moves through these in this order and is counted once in each, however often it is retried.
@@ -66,7 +66,7 @@ class Counters:
     failed -- tries of a page or HEAD without an answer, by reason (urloutcomes)
     retried -- retries, by reason or status (urloutcomes, disposition)
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
-    sitemaps -- of sitemaps (docs/sitemaps.md): "found", URLs that a sitemap gave first; "only",
+    sitemaps -- of sitemaps (docs/crawling.md): "found", URLs that a sitemap gave first; "only",
         answered pages that no page has linked to so far (candidates); files by "2xx" ... "5xx"
         (urloutcomes); files by format and by problem, "entries", and "foreign" entries (admissions)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
@@ -177,7 +177,7 @@ class Counters:
                 setattr(self, name, Counter(value) if isinstance(value, dict) else value)
 
     def add(self, changed: dict[str, Any]) -> None:
-        """Add what another process has counted: the values of `differences`."""
+        """Add what another process has counted: the values of `Tracked.changes`."""
         for name, value in changed.items():
             if isinstance(value, dict):
                 getattr(self, name).update(value)  # a Counter's update adds
@@ -193,20 +193,6 @@ class Counters:
 _NAMES: Final = tuple(each.name for each in fields(Counters))  # `fields` takes 4 µs
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The changes from one `to_dict` to a later one, by name."""
-    changed: dict[str, Any] = {}
-    for name, value in now.items():
-        was = before[name]
-        if value == was:
-            continue
-        if isinstance(value, dict):
-            changed[name] = {key: n - was.get(key, 0) for key, n in value.items()}
-        else:
-            changed[name] = value - was
-    return changed
-
-
 _COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.default_factory is Counter)
 _NUMBERS: Final = tuple(name for name in _NAMES if name not in _COUNTERS)
 _counters_of: Final = attrgetter(*_COUNTERS)
@@ -215,7 +201,7 @@ _differs: Final = dict.__ne__  # a Counter's own `!=` is a loop in Python
 
 
 class Tracked:
-    """Finds what is added to `counters` from call to call: `differences` in a third of the time."""
+    """Finds what is added to `counters` from call to call."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -223,7 +209,7 @@ class Tracked:
         self._counts = [dict(each) for each in _counters_of(counters)]
 
     def changes(self) -> dict[str, Any]:
-        """The `differences` since the last call. 4 µs."""
+        """What was added since the last call, by name; without names of no change. 4 µs."""
         changed: dict[str, Any] = {}
         numbers = list(_numbers_of(self._counters))
         if numbers != self._numbers:

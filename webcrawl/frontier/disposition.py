@@ -13,6 +13,8 @@ shards: then the task and its result travel as mail (`mailbox`).
 
 from __future__ import annotations
 
+from typing import Final
+
 from webcrawl.crawllog.line import milliseconds
 from webcrawl.fetch.exchange import UNANSWERED
 from webcrawl.frontier.backlog import Backlog
@@ -23,16 +25,15 @@ from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
+    Answered,
     Fetched,
     GivenUpReason,
-    Lease,
     Outcome,
     Resolved,
     RobotsFetched,
     RobotsMoved,
     RobotsTask,
     RobotsUnreachable,
-    Step,
     Unresolved,
     UnresolvedReason,
 )
@@ -46,6 +47,9 @@ from webcrawl.frontier.mailbox import (
 )
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
+
+# A server has answered, and not by an error in place of its robots.txt.
+_WELL_ANSWERED: Final = (Fetched, RobotsFetched, RobotsMoved)
 
 
 class Disposition:
@@ -70,24 +74,21 @@ class Disposition:
         self._counters = counters
         self._distributor = distributor
 
-    def set_clocks(self, host: Host, lease: Lease, outcome: Outcome) -> None:
-        """End the lease of the host and its address, and set both clocks from the request."""
+    def set_clocks(self, host: Host, outcome: Outcome) -> None:
+        """End the lease of the address of `host`, and set both clocks from the request."""
         asked_at, ended_at = outcome.asked_at, outcome.ended_at
-        if isinstance(outcome, RobotsFetched):
-            assert lease.robots_task is not None
-            if self._shard_of(lease.robots_task.home) is None:
-                served, expires_at = outcome.rules, outcome.expires_at
-                self._keep_served(lease.robots_task, served, expires_at, outcome.agent)
         polite = self._polite
-        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved | RobotsUnreachable):
+        if polite.delay_factor and isinstance(outcome, Answered):
             self._policy.learn_pace(host, outcome)
-        host.asked_at = max(host.asked_at, asked_at)
-        delay_s = self._policy.delay_s(host)
-        host.next_at = max(host.next_at, polite.next_at(delay_s, asked_at, ended_at))
-        ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
-        with_ip = lease.step is not Step.RESOLVE
-        self._distributor.bench.end_lease(host, with_ip=with_ip, ip_next_at=ip_next_at)
-        if isinstance(outcome, Fetched | RobotsFetched | RobotsMoved):
+        if asked_at > host.asked_at:
+            host.asked_at = asked_at
+        next_at = polite.next_at(self._policy.delay_s(host), asked_at, ended_at)
+        if next_at > host.next_at:
+            host.next_at = next_at
+        if host.ip is not None:
+            ip_next_at = polite.next_at(polite.ip_delay_s, asked_at, ended_at)
+            self._distributor.bench.end_lease(host.ip, ip_next_at)
+        if isinstance(outcome, _WELL_ANSWERED):
             host.received_bytes += outcome.size_bytes
             if isinstance(outcome, Fetched) and outcome.wall:
                 return
@@ -128,6 +129,7 @@ class Disposition:
 
     def robots_fetched(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
         if self._shard_of(robots_task.home) is None:
+            self._keep_served(robots_task, outcome.rules, outcome.expires_at, outcome.agent)
             self._home_served(robots_task, outcome.kind, now)
         else:
             self._send_home(robots_task, answered(robots_task, outcome, now))
@@ -154,10 +156,10 @@ class Disposition:
             if home is not host:
                 self._distributor.settle(home, now)
             return True
-        if not self._policy.denied:
+        if not self._policy.denied.has_any:
             return False
         if home_name == host.name:
-            return not host.queue
+            return not host.queue.length
         if not self._policy.denied.has_host(host.name):
             return False
         self._robots_unavailable(robots_task, "denied", now)
@@ -380,7 +382,7 @@ class Disposition:
 
     def flush_denied(self, host: Host, now: float) -> None:
         """Fail the robots tasks of `host` if a rule denies all its URLs: it gets no request."""
-        if host.robots_tasks and self._policy.denies_all(host.name):
+        if self._policy.denies_all(host.name):
             self._flush_robots_tasks(host, now, "deny")
 
     def _flush_robots_tasks(self, host: Host, now: float, reason: str) -> None:

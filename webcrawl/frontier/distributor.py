@@ -22,11 +22,11 @@ from math import inf
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.addresses import Addresses
-from webcrawl.frontier.backlog import Backlog, was_kept
+from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import SUPPLY_S, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
+from webcrawl.frontier.disk.store import NONE_WAITS, Store
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
@@ -71,6 +71,8 @@ class Distributor:
         self._policy = policy
         self._limits_hosts = policy.limits_hosts
         self._ordering = ordering
+        # Else the rank of a host is the priority of its best link.
+        self.ranks_hosts = type(ordering).rank is not Ordering.rank or policy.rules is not None
         self._caps = caps
         self._counters = counters
         self.active_max = active_max
@@ -86,35 +88,23 @@ class Distributor:
             shared=shared,
             pages_at=caps.pages_at,
         )
+        self.host = self.bench.host
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
         # return them before the next one.
         self.has_newly_waiting = False
-        self._changed: set[Host] = set()  # since the last commit
-
-    def host(self, name: str) -> Host:
-        return self.bench.host(name)
+        self._changed: set[Host] = set()  # since the last commit: it stores them
+        self.mark_changed = self._changed.add
 
     def rank(self, host: Host) -> int:
-        """Rank among the ready hosts: see `_place`."""
-        return self._place(host)[0]
-
-    def _place(self, host: Host) -> tuple[int, int]:
-        """The rank of `host` among the ready hosts, and the number of its best link.
-
-        Robots tasks for other hosts go first, since they wait.
-        """
-        if not host.queue:
-            return -1, 0
-        priority, number = host.queue.best()
-        if host.robots_tasks and host.robots_tasks[0].home != host.name:
-            return -1, number
-        return self._rank(host, priority), number
+        """Rank among the ready hosts. Robots tasks for other hosts go first, since they wait."""
+        best = host.queue.best
+        if best is None or (host.robots_tasks and host.robots_tasks[0].home != host.name):
+            return -1
+        priority = best[0]
+        is_fixed = priority >= FIRST_KEPT or (self._has_visits and priority == VISIT_PRIORITY)
+        return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
-        if was_kept(priority):
-            return priority
-        if self._has_visits and priority == VISIT_PRIORITY:
-            return VISIT_PRIORITY
         rank = self._ordering.rank(host.name, priority)
         rules = self._policy.rules
         if rules is not None and (earlier := rules.of(host.name).priority):
@@ -123,13 +113,14 @@ class Distributor:
 
     def next_step(self, host: Host, now: float) -> Step | None:
         """The step of the next lease of `host`; None if there is nothing to do for now."""
-        policy = self._policy
+        policy, queue = self._policy, host.queue
         limits_hosts = self._limits_hosts
         if host.retired_until > now or (limits_hosts and policy.denies_all(host.name)):
-            return Step.PAGE if host.queue else None  # `candidates.take` drops or keeps each link
-        if not host.robots_tasks and not host.queue:
+            return Step.PAGE if queue.length else None  # `candidates.take` drops or keeps each link
+        if not host.robots_tasks and not queue.length:
             return None
-        if policy.denied and host.queue and policy.denies(host.queue.peek()[1].link):
+        denied = policy.denied
+        if denied.has_any and queue.length and denied.matches(queue.peek().url, host.name):
             return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
         if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
             return Step.PAGE
@@ -137,8 +128,9 @@ class Distributor:
             return Step.RESOLVE
         if host.robots_tasks:
             return Step.ROBOTS
-        link = host.queue.peek()[1].link
-        if policy.obeys_robots(host.name) and not self._ip_exhausted(host, link):
+        link = queue.peek()
+        is_refused = self._caps.per_ip > 0 and self._ip_exhausted(host, link)
+        if not is_refused and policy.obeys_robots(host.name):
             origin = origin_of(link.url)
             known = host.rules.get(origin)
             if (
@@ -162,10 +154,6 @@ class Distributor:
             return Step.HEAD
         return Step.PAGE
 
-    def mark_changed(self, host: Host) -> None:
-        """Note that `host` has changed: the next commit stores it."""
-        self._changed.add(host)
-
     def link_added(self, host: Host, now: float) -> None:
         """`host` has a new link: place the host again if the link is its best."""
         self._changed.add(host)
@@ -178,7 +166,7 @@ class Distributor:
         """A link of `host` has moved up to `place`, (priority, number): it may be the best now."""
         if host.state is State.LEASED:
             self._changed.add(host)
-        elif host.queue.best() == place:
+        elif host.queue.best == place:
             self._changed.add(host)
             if host.state is not State.SNOOZED:
                 self.settle(host, now)
@@ -190,8 +178,7 @@ class Distributor:
         self._changed.add(host)
         if host.state is State.LEASED:
             return
-        due_at = self._due_at(host, now)
-        if due_at > now:
+        if host.kept and (due_at := self._due_at(host)) > now:
             self.bench.defer(host, due_at)
             self.has_newly_waiting = True
             return
@@ -199,9 +186,10 @@ class Distributor:
         if step is None:
             self.bench.idle(host)
             return
-        rank, number = self._place(host)
-        resting = host.state in (State.IDLE, State.WAITING, State.DEFERRED)
-        if resting and not self._has_place(rank, number):
+        rank, best = self.rank(host), host.queue.best
+        number = best[1] if best is not None else 0
+        is_full = self.bench.active >= self.active_max
+        if not host.state.is_active and (is_full or self._store.best_waiting() < (rank, number)):
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
@@ -211,8 +199,8 @@ class Distributor:
             self.bench.snooze(host, at, supply)
             return
         lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
-        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and host.queue:
-            lane = VISITS if host.queue.best()[0] == VISIT_PRIORITY else lane
+        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and best is not None:
+            lane = VISITS if best[0] == VISIT_PRIORITY else lane
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
@@ -222,14 +210,18 @@ class Distributor:
         for woken in self.bench.wake(now):
             self.settle(woken, now)
 
-    def next_at(self, lane: Lane) -> float:
-        """When `lane` may have a host: 0.0 is now; inf is not before a host changes."""
+    def next_at(self) -> tuple[float, float]:
+        """By lane, when it may have a host: 0.0 is now; inf is not before a host changes."""
         if not self._backlog.has_work:
-            return inf
-        if self.bench.active < self.active_max and self._store.best_waiting() is not None:
-            return 0.0
-        at = min(self.bench.next_at(lane), self._store.next_due_at())
-        return min(at, self.bench.next_at(VISITS)) if lane == _PAGES and self._has_visits else at
+            return inf, inf
+        bench = self.bench
+        if bench.active < self.active_max and self._store.best_waiting() is not NONE_WAITS:
+            return 0.0, 0.0
+        due_at = self._store.next_due_at()
+        pages_at = min(bench.next_at(_PAGES), due_at)
+        if self._has_visits:
+            pages_at = min(bench.next_at(VISITS), pages_at)
+        return pages_at, min(bench.next_at(_ADMISSIONS), due_at)
 
     def resume(self, now: float) -> None:
         """Settle the hosts that were active when an earlier run ended."""
@@ -268,11 +260,11 @@ class Distributor:
 
     def _next_is_refused(self, host: Host) -> bool:
         """Whether a rule or budget refuses the next link of `host`: then no request prepares it."""
-        return bool(self._policy.refuses_next(host, host.queue.peek()[1].link))
+        return bool(self._policy.refuses_next(host, host.queue.peek()))
 
-    def _due_at(self, host: Host, now: float) -> float:
+    def _due_at(self, host: Host) -> float:
         """When a link of `host` may be tried, if all its links are kept; else 0.0."""
-        if host.robots_tasks or not host.queue:
+        if host.robots_tasks:
             return 0.0
         due_at = self._backlog.due_at(host)
         if due_at and host.deferrals:  # so its links need not be kept again, one by one
@@ -281,24 +273,17 @@ class Distributor:
 
     def _supply(self, host: Host, at: float, now: float) -> int:
         """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
-        left_s = now + SUPPLY_S - max(at, now)
-        if left_s < 0 or host.retired_until > now:
+        if at > now + SUPPLY_S or host.retired_until > now:
             return 0
+        left_s = SUPPLY_S - max(at - now, 0.0)
         delay_s = self._policy.delay_s(host)
-        queued = len(host.queue)
+        queued = host.queue.length
         return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
     def _ip_exhausted(self, host: Host, link: Link) -> bool:
         """Whether the IP cap refuses `link`, the next of `host`: then robots.txt is not needed."""
         passed = link.counted >= _IP or host.counted_ahead is _IP
         return not passed and self._caps.ip_is_full(host.addresses[0])
-
-    def _has_place(self, rank: int, number: int) -> bool:
-        """Whether a host may be active: there is room, and no better host waits."""
-        if self.bench.active >= self.active_max:
-            return False
-        best = self._store.best_waiting()
-        return best is None or (rank, number) <= best
 
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""

@@ -133,7 +133,7 @@ class Host:
         self.counted_ahead = _NO_TEST
 
     def __repr__(self) -> str:
-        return f"<Host {self.name} {self.state.value}, {len(self.queue)} queued>"
+        return f"<Host {self.name} {self.state.value}, {self.queue.length} queued>"
 
     @property
     def is_literal(self) -> bool:

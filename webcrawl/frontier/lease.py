@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 from msgspec import Struct
 
 from webcrawl.crawllog.line import NO_DETAILS
+from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import FailureReason
 from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.robotsparsers import AnyRules
@@ -52,7 +53,7 @@ class Passed(IntEnum):
     ROBOTS = 3
 
 
-class Link(NamedTuple):
+class Link(Struct, frozen=True, array_like=True, gc=False):
     """A URL on its way through the crawl."""
 
     url: str  # canonical (`parse.urls.canonicalize`)
@@ -88,6 +89,8 @@ class RobotsTask(NamedTuple):
 class Step(Enum):
     """The request that a lease is for."""
 
+    __hash__ = object.__hash__  # that of `Enum` is a function in Python
+
     RESOLVE = "resolve"  # look up the host's address in DNS: no clock of the host is set
     ROBOTS = "robots"  # fetch a robots.txt from this host
     HEAD = "head"  # ask for the type of the page
@@ -102,25 +105,26 @@ class Lane(IntEnum):
     ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD, SITEMAP
 
 
-class Visit(Struct, frozen=True, array_like=True, gc=False):
-    """What the last visit of a page saw. A PAGE lease of a revisit has one."""
+class Capture(Struct, frozen=True, array_like=True, gc=False):
+    """What a later visit of a page is compared with, and refers to (RECRAWL)."""
 
-    etag: str = ""  # validators, as sent; both "" : no conditional request
-    last_modified: str = ""
+    validators: Validators = Validators()  # of the last answer that had any
     simhash: int = 0  # of the main text, 64 bits (`parse.maintext`)
-    captured_at: float = 0.0  # UTC seconds, the WARC-Date of the capture that a revisit refers to
+    captured_at: float = 0.0  # UTC seconds, its WARC-Date; 0.0: it is not in the archive
     payload_digest: str = ""  # its WARC-Payload-Digest
+
+
+class Visit(Struct, frozen=True, array_like=True, gc=False):
+    """The last capture of a page. A PAGE lease of a revisit has one."""
+
+    capture: Capture = Capture()
     is_conditional: bool = False  # whether to send the validators: the frontier decides
 
 
 class Visited(Struct, frozen=True, array_like=True, gc=False):
     """What this visit saw: of each page that is kept, when RECRAWL is on (`crawl.visits`)."""
 
-    etag: str = ""  # of this answer; of a 304 its own, or the old one if it has none
-    last_modified: str = ""
-    simhash: int = 0
-    captured_at: float = 0.0
-    payload_digest: str = ""
+    capture: Capture = Capture()  # of a 304 the earlier one
     is_unchanged: bool | None = None  # main text as at the last visit, or 304; None: not known
     is_304: bool = False
     validators_held: bool | None = None  # a plain GET: whether the validators were unchanged too

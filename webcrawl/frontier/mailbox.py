@@ -26,7 +26,6 @@ Times of two machines are not compared: mail has durations only.
 from __future__ import annotations
 
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -44,7 +43,6 @@ RULES_BYTES_MAX: Final = 256 << 10
 # Mail of one row, and the bytes of a row with more than one.
 ROW_MAX: Final = 100
 ROW_BYTES_MAX: Final = 64 << 10
-RECENT_BYTES_MAX: Final = 1 << 20  # of rows, held in memory until they are sent; shared equally
 
 
 class Abroad(Protocol):
@@ -146,10 +144,8 @@ class Mailbox:
     inbox -- by shard: the last mail of it that was applied
     robots_tasks -- origins whose robots.txt a host of ours is to fetch for a foreign host
 
-    Memory: two numbers for each shard; the tasks; the mail of the next commit; RECENT_BYTES_MAX of
-    the latest rows, and 150 bytes for each of them. On disk 150 bytes for each link that is not
-    sent. Rows that were written lately are sent and deleted without a look at the disk, where each
-    deleted row delays the search for the next one (50 µs for a batch of 8 links).
+    Memory: two numbers and the first rows for each shard (`RowLine`); the tasks; the mail of the
+    next commit. On disk 150 bytes for each link that is not sent.
     """
 
     def __init__(self, store: Store, abroad: Abroad | None) -> None:
@@ -162,8 +158,6 @@ class Mailbox:
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
         self.robots_tasks: set[str] = set()
         self._unwritten: dict[int, list[Mail]] = {}  # by shard
-        self._recent: dict[int, deque[_Row]] = {}  # by shard: the latest rows
-        self._recent_bytes: dict[int, int] = {}
 
     def shard_of(self, host: str) -> int | None:
         """The shard of a foreign `host`; None if the host is ours."""
@@ -195,7 +189,6 @@ class Mailbox:
         row = encode(mail)
         if len(row) <= ROW_BYTES_MAX or len(mail) == 1:
             self._store.put_mail(shard, last, row)
-            self._remember(shard, _Row(last - len(mail), last, row))
         else:
             half = len(mail) // 2
             self._write(shard, last - len(mail) + half, mail[:half])
@@ -226,23 +219,8 @@ class Mailbox:
 
     def _rows(self, shard: int, after: int) -> Iterable[_Row]:
         """The rows with mail behind number `after`, the first of them at least."""
-        recent = self._recent.get(shard)
-        if recent and recent[0].after <= after < recent[-1].last:
-            return (row for row in recent if row.last > after)
         stored = self._store.mail(shard, after)
         return (_Row(last - _items(row)[0], last, row) for last, row in stored)
-
-    def _remember(self, shard: int, row: _Row) -> None:
-        recent = self._recent.setdefault(shard, deque())
-        recent.append(row)
-        self._recent_bytes[shard] = self._recent_bytes.get(shard, 0) + len(row.data)
-        while self._recent_bytes[shard] > RECENT_BYTES_MAX // len(self._recent):
-            self._forget(shard, recent[0].last)
-
-    def _forget(self, shard: int, upto: int) -> None:
-        recent = self._recent.get(shard)
-        while recent and recent[0].last <= upto:
-            self._recent_bytes[shard] -= len(recent.popleft().data)
 
     def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
         """`packed`, decoded."""
@@ -264,7 +242,6 @@ class Mailbox:
             if row.last >= end:
                 break
             self._store.drop_mail(shard, row.last)
-        self._forget(shard, end - 1)
         self.outbox[shard] = end, last
         return end - first
 

@@ -48,8 +48,8 @@ class NotModified:
         count = self._hosts.get(_ANSWERS + host, 0)
         if count < _FIRST:
             count = self._hosts[_ANSWERS + host] = count + 1
-            sent = state.etag, state.last_modified
-            is_denied = state.claim > 0 or (seen.etag, seen.last_modified) != sent
+            sent = state.capture.validators
+            is_denied = state.claim > 0 or seen.capture.validators != sent
             return is_denied or not count & count - 1
         if state.claim > 0 and self._claims.believes(host):
             return True
@@ -84,7 +84,7 @@ def _change(state: VisitState, outcome: Fetched) -> int:
     if seen.is_unchanged is not False:
         return 0
     if seen.validators_held is None:  # no plain request: the server has found the change
-        return 1 if state.etag or state.last_modified else 0
+        return int(any(state.capture.validators))
     if seen.validators_held:  # another text, and the server would have said 304
         return -_TRUST_MAX
     return -1 if state.is_check else 0

@@ -34,11 +34,10 @@ class Outbox:
         self._large: deque[tuple[deque[Link], Lease, Fetched]] = deque()
         self._not_put: list[deque[Link]] = []  # of pages that were given back
         self._is_delivering = False
-        # Leases whose answers have a place of the target, until the frontier has them back.
-        self.placed: set[Lease] = set()
 
     def __bool__(self) -> bool:
-        return any(self._links.values()) or bool(self.ended or self._is_delivering)
+        links = self._links[False] or self._links[True]
+        return bool(links or self._ended or self._large or self._is_delivering)
 
     @property
     def ended(self) -> int:
@@ -80,8 +79,7 @@ class Outbox:
         if self._ended:
             ended, self._ended = self._ended, []
             await self._frontier.release(ended, now)
-            for lease, outcome in ended:
-                self.placed.discard(lease)
+            for _, outcome in ended:
                 if isinstance(outcome, Fetched):
                     self._remember(outcome.links)
         if self._large:

@@ -106,20 +106,20 @@ def overview_of(
         counts |= {"idle": idle, "waiting": stored.waiting, "deferred": stored.deferred}
     retired = sum(until > now for until in map(attrgetter("retired_until"), each))
     slowest = (
-        SlowHost(name, 1000.0 * mean_s, len(hosts[name].queue) if name in hosts else 0)
+        SlowHost(name, 1000.0 * mean_s, hosts[name].queue.length if name in hosts else 0)
         for name, mean_s in slow.slowest(limit)
     )
     return Overview(
         counts | {"retired": retired},
-        [_queued(host, now) for host in nlargest(limit, each, key=_length) if host.queue],
+        [_queued(host, now) for host in nlargest(limit, each, key=_length) if host.queue.length],
         list(slowest),
     )
 
 
 def _queued(host: Host, now: float) -> QueuedHost:
     ready_at = host.due_at if host.state is State.DEFERRED else host.next_at
-    return QueuedHost(host.name, len(host.queue), max(ready_at - now, 0.0))
+    return QueuedHost(host.name, host.queue.length, max(ready_at - now, 0.0))
 
 
 def _length(host: Host) -> int:
-    return len(host.queue)
+    return host.queue.length

@@ -50,6 +50,8 @@ class Politeness:
         `ruled_s`: the delay that a rule sets for the host (RULES).
         """
         delay_s = self.delay_s if ruled_s is None else ruled_s
+        if crawl_delay_s <= delay_s:
+            return delay_s
         return max(delay_s, min(crawl_delay_s, self.crawl_delay_max_s))
 
     def adapted_s(self, least_s: float, pace: Pace) -> float:

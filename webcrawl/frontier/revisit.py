@@ -16,7 +16,6 @@ which they were seen, and r = a / b. Owns no state and reads no clock. Times are
 
 from __future__ import annotations
 
-import struct
 from math import exp, expm1, log1p, sqrt
 from typing import Final, NamedTuple
 
@@ -77,38 +76,6 @@ def learned(rate: Rate, after_s: float, *, has_changed: bool, age_s: float | Non
 def unlearned(rate: Rate, after_s: float) -> Rate:
     """The rate without visits, of `after_s` in all, that wrongly found no change."""
     return Rate(rate.changes, max(rate.seconds - after_s, 1.0)) if after_s else rate
-
-
-def packed(rate: Rate, chance: float) -> bytes:
-    """Both numbers as float16 (the second in days). 4 bytes.
-
-    `chance`, at random from 0 to 1, decides between the two nearest values, so that many small
-    additions are not lost.
-    """
-    return struct.pack(">ee", _half(rate.changes, chance), _half(rate.seconds / DAY_S, chance))
-
-
-def unpacked(row: bytes) -> Rate:
-    changes, days = struct.unpack(">ee", row)
-    return Rate(max(changes, _LEAST), max(days, _LEAST) * DAY_S)
-
-
-_LEAST: Final = 2.0**-24  # the lowest float16 above 0
-_MOST: Final = 65_504.0
-
-
-def _half(value: float, chance: float) -> float:
-    """One of the two float16 around `value`, the nearer one more often."""
-    value = min(max(value, _LEAST), _MOST)
-    bits = int.from_bytes(struct.pack(">e", value))
-    near: float = struct.unpack(">e", bits.to_bytes(2))[0]
-    if near == value:
-        return near
-    other: float = struct.unpack(">e", (bits + (1 if near < value else -1)).to_bytes(2))[0]
-    low, high = min(near, other), max(near, other)
-    if not low < high <= _MOST:
-        return near
-    return high if chance < (value - low) / (high - low) else low
 
 
 def changes_between(value: float) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 Numbers = dict[str, Any]  # JSON values
 # Of a queued URL: cash from pages, the virtual page's total when the URL was queued
@@ -14,7 +16,7 @@ class StoreError(Exception):
     """The fault of a folder, a disk or the first process: one line for the user that names it."""
 
 
-class UrlStatus(NamedTuple):
+class UrlStatus(Struct, frozen=True, gc=False):
     """How a URL ended, and how it was found."""
 
     # a status code; "head", "sitemap" or "wall" and one; or a reason of `counters.dropped`

@@ -8,8 +8,8 @@ with an ordering in which a known link counts (opic).
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
+from mmap import mmap
 
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Link
@@ -18,7 +18,7 @@ _SLOTS = 1 << 19
 
 
 class UrlCache:
-    """Hashes of URLs that were put lately. 4 MB.
+    """Hashes of URLs that were put lately. 4 MB, which the system gives only as they are used.
 
     A table with one hash per slot: a URL replaces the one in its slot. A URL is mistaken for
     another if both have the same 64 bits. The probability of that in a billion look-ups is 3e-5. A
@@ -30,7 +30,7 @@ class UrlCache:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._hashes = array("q", bytes(8 * _SLOTS))
+        self._hashes = memoryview(mmap(-1, 8 * _SLOTS)).cast("q")
 
     def maybe_new(self, urls: Sequence[str]) -> list[str]:
         """The `urls` that may be new. 0.1 µs per URL."""

@@ -7,6 +7,8 @@ for its next visit (`visits`).
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
@@ -46,7 +48,7 @@ class UrlOutcomes:
         link, status, wait_s = lease.link, outcome.status, outcome.retry_after_s
         assert link is not None
         if lease.step is Step.HEAD and outcome.wanted:
-            self._candidates.put_back(host, link._replace(head_done=True), now)
+            self._candidates.put_back(host, replace(link, head_done=True), now)
             return
         if outcome.wall:
             self._disposition.walled(host, outcome.ended_at, wait_s, now)
@@ -135,7 +137,7 @@ class UrlOutcomes:
         polite = self._policy.politeness
         deferrals = max(link.retries - self._policy.retry_times, 0) + 1
         due_at = outcome.ended_at + polite.deferral_s(deferrals)
-        link = link._replace(retries=link.retries + 1)
+        link = replace(link, retries=link.retries + 1)
         host.queue.drop()
         due_at = max(due_at, host.retired_until)
         self._candidates.keep(host, link, outcome.reason, due_at, now, outcome.took_s)

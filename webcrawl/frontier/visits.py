@@ -18,6 +18,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from webcrawl.fetch.conditions import Validators
 from webcrawl.frontier import claims
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
@@ -151,7 +154,6 @@ class Visits:
         self.has_moved = False
         links = []
         due = self._line.take_due(now, max(limit, 0))
-        # Before any slot is added: a row is read only after its commit.
         is_more_due = self._line.next_due_at() <= now
         for url, row in due:
             state = VisitState.of_row(row)
@@ -188,7 +190,7 @@ class Visits:
         """When the host `name` and its address have room for one more visit; takes the room."""
         host = self._distributor.host(name)
         self._distributor.mark_changed(host)  # so the next commit may remove it from memory
-        share = self._settings.share if host.queue else 1.0
+        share = self._settings.share if host.queue.length else 1.0
         spaces = {name: self._policy.delay_s(host) / share}
         if host.addresses:
             spaces[f"ip {host.addresses[0]}"] = self._policy.politeness.ip_delay_s / share
@@ -379,23 +381,19 @@ class Visits:
             return  # the date was learned from, and the visit came because of it
         now_utc = outcome.ended_at + self._utc_s
         age_s = None
-        if seen.last_modified:
-            age_s = now_utc - seconds_of(seen.last_modified)
+        if changed := seen.capture.validators.last_modified:
+            age_s = now_utc - seconds_of(changed)
             age_s = age_s if age_s > _DYNAMIC_S else None
         after_s = max(now_utc - state.last_at - state.told_s, 1e-3) + hidden_s
         state.unread_s += after_s if seen.is_304 else 0.0
         state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
 
     def _remember(self, state: VisitState, seen: Visited | None) -> None:
-        """Keep what the next visit compares. After a 304 the capture is the earlier one."""
-        if seen is None:
-            state.etag = state.last_modified = ""
-            return
-        state.etag = seen.etag or (state.etag if seen.is_304 else "")
-        state.last_modified = seen.last_modified or (state.last_modified if seen.is_304 else "")
-        if not seen.is_304:
-            state.simhash = seen.simhash
-            state.captured_at, state.payload_digest = seen.captured_at, seen.payload_digest
+        """Keep what the next visit compares."""
+        if seen is not None:
+            state.capture = seen.capture
+        else:
+            state.capture = replace(state.capture, validators=Validators())
 
     @property
     def _mean_weight(self) -> float:

@@ -71,12 +71,11 @@ class Workbench:
         return "<Workbench " + ", ".join(f"{states.count(s)} {s.value}" for s in State) + ">"
 
     def host(self, name: str) -> Host:
-        host = self.hosts.get(name)
-        if host is None:
+        if name not in self.hosts:
             host = self.hosts[name] = self._load(name)
             if host.addresses:
                 self.bind(host, host.addresses[0])
-        return host
+        return self.hosts[name]
 
     def forget(self, host: Host) -> None:
         """Remove `host`, which is not active and is in the store.
@@ -84,7 +83,6 @@ class Workbench:
         Its IP entry stays until the clock of the address is due.
         """
         del self.hosts[host.name]
-        self._token(host)
         self._unbind(host)
 
     def bind(self, host: Host, address: str) -> None:
@@ -103,50 +101,43 @@ class Workbench:
         """Put `host` in `lane`, where the lowest (rank, number) is popped first."""
         self._move(host, State.READY, supply)
         host.rank = rank
-        entry = (rank, number, self._token(host), host, lane)
+        entry = (rank, number, host.token, host, lane)
         _push(self._lanes[lane], entry, self.active)
 
     def snooze(self, host: Host, at: float, supply: int = 0) -> None:
         """Snooze `host`: `wake` returns it at `at`."""
         self._move(host, State.SNOOZED, supply)
-        token = self._token(host)
-        heappush(self._timers, (at, token, token, host))
+        heappush(self._timers, (at, host.token, host.token, host))
 
     def idle(self, host: Host) -> None:
         self._move(host, State.IDLE)
-        self._token(host)
 
     def wait(self, host: Host, rank: int) -> None:
         """`host` waits in the store: there are too many active hosts."""
         self._move(host, State.WAITING)
         host.rank = rank
-        self._token(host)
 
     def defer(self, host: Host, at: float) -> None:
         """`host` waits in the store: all its links are kept until `at` or later."""
         self._move(host, State.DEFERRED)
         host.due_at = at
-        self._token(host)
 
     def lease(self, host: Host, *, with_ip: bool) -> None:
         """Lease `host`, and its address with it unless only DNS is asked."""
         self._move(host, State.LEASED)
-        self._token(host)
         if with_ip and host.ip is not None:
             assert not host.ip.leased
             host.ip.leased = True
             self._taken = None
 
-    def end_lease(self, host: Host, *, with_ip: bool, ip_next_at: float) -> None:
-        """The lease is over. Its address is free at `ip_next_at`. The caller places the host."""
-        ip = host.ip
-        if with_ip and ip is not None:
-            ip.leased = False
-            ip.next_at = max(ip.next_at, ip_next_at)
-            if self._shared is not None:
-                self._shared.release(ip.address, ip.next_at)
-            if ip.parked:
-                self._arm(ip)
+    def end_lease(self, ip: Ip, next_at: float) -> None:
+        """The lease of `ip` is over: it is free at `next_at`."""
+        ip.leased = False
+        ip.next_at = max(ip.next_at, next_at)
+        if self._shared is not None:
+            self._shared.release(ip.address, ip.next_at)
+        if ip.parked:
+            self._arm(ip)
 
     def pop(self, lane: int, now: float) -> Host | None:
         """The best host of `lane` whose IP address is free. The caller must lease or place it."""
@@ -166,7 +157,8 @@ class Workbench:
                 if ip is None:
                     continue
                 free = False
-            self._move(host, State.PARKED)
+            self.supply -= host.supply
+            host.state, host.supply = State.PARKED, 0  # its entry stays valid
             _push(ip.parked, entry, ip.hosts)
             if free:
                 self._unpark(ip)
@@ -269,6 +261,8 @@ class Workbench:
         self.active += state.is_active - host.state.is_active
         self.supply += supply - host.supply
         host.state, host.supply = state, supply
+        self._tokens += 1
+        host.token = self._tokens
 
     def _unbind(self, host: Host) -> None:
         """Remove the address of `host` once its clock is due, if no other host is bound to it."""
@@ -284,11 +278,6 @@ class Workbench:
         while parked and parked[0][3].token != parked[0][2]:
             heappop(parked)
         return bool(parked) and parked[0] < entry
-
-    def _token(self, host: Host) -> int:
-        self._tokens += 1
-        host.token = self._tokens
-        return self._tokens
 
     def _arm(self, ip: Ip) -> None:
         """Set a timer that unparks the next host of `ip`."""

@@ -1,4 +1,4 @@
-"""The control server of a running crawl, its live page, and the client of both (docs/live.md).
+"""The control server of a running crawl, its live page, and the client of both (docs/watching.md).
 
 In reading order:
 

@@ -38,7 +38,7 @@ class Load:
     state -- "running", "paused", "outage" or "closing"
     outage_s -- how long our own network has been out, in this outage
     queued, kept -- URLs in the frontier, and those of them kept for a later try
-    is_short -- all places of the target are given out
+    is_short -- all pages that the target still needs are under way
     hosts -- number of hosts by state (`frontier.overview`)
     under_way -- requests by stage (`counters.STAGES`)
     requests_max, active_max -- CONCURRENT_REQUESTS, FRONTIER_ACTIVE_HOSTS

@@ -15,12 +15,12 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.errors import CopyError, MoveError, NoAnswerError
 from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
-from webcrawl.crawl.steeringfile import SteeringFileError
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
@@ -133,7 +133,7 @@ class LiveCrawl:
         self._explaining += 1
         try:
             return await self._executor.do(lambda: _explained(settings, inspect, url), waits=True)
-        except (StoreError, ScopeError, SteeringFileError) as error:
+        except (StoreError, ScopeError, NodeFileError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:
             self._explaining -= 1

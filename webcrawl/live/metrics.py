@@ -1,4 +1,4 @@
-"""A snapshot in Prometheus' text format, version 0.0.4. docs/metrics.md has each metric.
+"""A snapshot in Prometheus' text format, version 0.0.4. docs/watching.md has each metric.
 
 Pure: a snapshot in, bytes out. Cardinality: no label has a host or a URL, and a label has
 LABELS_MAX values at most, since a user's own scope rule may name any reason.

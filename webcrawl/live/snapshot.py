@@ -1,8 +1,8 @@
 """What a running crawl does now, as one JSON object: for the live page, `scrapy top` and metrics.
 
-docs/metrics.md has the fields. With several processes it is the whole crawl, with several nodes
-(CLUSTER) this node, and all nodes in `cluster`. Only the first process makes snapshots. Nothing is
-measured for it while nobody asks, except counts that cost 0.2 µs each.
+docs/watching.md explains the numbers. With several processes it is the whole crawl, with several
+nodes (CLUSTER) this node, and all nodes in `cluster`. Only the first process makes snapshots.
+Nothing is measured for it while nobody asks, except counts that cost 0.2 µs each.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 
 import webencodings  # type: ignore[import-untyped]  # it ships no types
 
@@ -27,6 +28,8 @@ _CHARSET = re.compile(  # 2.4.6: extracting a character encoding from a meta ele
 # 13.2.3.2, prescan: if the <meta> can be read as ASCII, the page is not in these encodings.
 _NOT_IN_META = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
+_encoding = lru_cache(64)(webencodings.lookup)  # most pages have one of a few labels
+
 
 def sniff(payload: bytes, content_type: str = "") -> str:
     """WHATWG name of the encoding of `payload`; `content_type` is the value of the HTTP header.
@@ -34,7 +37,7 @@ def sniff(payload: bytes, content_type: str = "") -> str:
     In order: byte order mark, HTTP header, `<meta>`, UTF-8 if valid, FALLBACK. 10 µs for a usual
     page; O(PRESCAN_BYTES), and O(size) for a page that names no charset.
     """
-    for mark, charset in _BOMS:
+    for mark, charset in _BOMS if payload[:1] > b"\x7f" else ():
         if payload.startswith(mark):
             return charset
     return (
@@ -46,7 +49,7 @@ def sniff(payload: bytes, content_type: str = "") -> str:
 
 def decode(payload: bytes, charset: str) -> str:
     """Text of `payload`, without its byte order mark. For an unknown `charset`, by FALLBACK."""
-    encoding = webencodings.lookup(charset) or webencodings.lookup(FALLBACK)
+    encoding = _encoding(charset) or _encoding(FALLBACK)
     text: str = encoding.codec_info.decode(payload, "replace")[0]
     return text.removeprefix("\ufeff")
 
@@ -58,7 +61,7 @@ def encode_query(query: str, charset: str) -> bytes:
     after encoding). UTF-16 and unknown encodings give UTF-8 (Encoding, 4.3: get an output
     encoding).
     """
-    encoding = None if charset.startswith("utf-16") else webencodings.lookup(charset)
+    encoding = None if charset.startswith("utf-16") else _encoding(charset)
     if encoding is None or encoding.name == "replacement":
         return query.encode("utf-8", "replace")
     encoded: bytes = encoding.codec_info.encode(query, "webcrawl.query")[0]
@@ -81,18 +84,18 @@ def _declared(text: str) -> str:
 
 
 def _named(label: str) -> str:
-    encoding = webencodings.lookup(label) if label.isascii() else None
+    encoding = _encoding(label) if label.isascii() else None
     return encoding.name if encoding else ""
 
 
 def _prescan(head: bytes) -> str:
     """WHATWG name of the encoding of the first `<meta>` with a known one; "" if there is none."""
     for tag in metas(head):
-        attributes = {name: value.decode("latin-1") for name, value in attributes_of(tag).items()}
+        attributes = attributes_of(tag)
         if b"charset" in attributes:
-            charset = _named(attributes[b"charset"])
-        elif attributes.get(b"http-equiv", "").lower() == "content-type":
-            charset = _declared(attributes.get(b"content", ""))
+            charset = _named(attributes[b"charset"].decode("latin-1"))
+        elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
+            charset = _declared(attributes.get(b"content", b"").decode("latin-1"))
         else:
             charset = ""
         if charset:

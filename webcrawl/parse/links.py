@@ -10,7 +10,8 @@ The content of `<noscript>` is read, as the Standard says for a client that runs
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from webcrawl.parse.charset import decode
 from webcrawl.parse.markup import attributes_of, tags, value_finder
@@ -34,17 +35,14 @@ _REFRESH = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Markup:
+class Markup(Struct):
     """The links and robots directives of a page, unresolved. All text is decoded."""
 
-    hrefs: list[str] = field(default_factory=list)  # in document order, repeats kept
-    feeds: list[str] = field(default_factory=list)  # of <link rel=alternate type=...>
+    hrefs: list[str] = []  # in document order, repeats kept
+    feeds: list[str] = []  # of <link rel=alternate type=...>
     base: str = ""  # the first <base href>
-    robots: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # <meta>: name in lower case, content
-    licenses: list[str] = field(default_factory=list)  # of <link rel=license>
+    robots: list[tuple[str, str]] = []  # <meta>: name in lower case, content
+    licenses: list[str] = []  # of <link rel=license>
 
 
 def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
@@ -65,7 +63,8 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
     page = Markup()
     base = None
     for hrefs, name, attributes in tags(payload, xml=xml):
-        page.hrefs += _texts(hrefs, charset)
+        if hrefs:
+            page.hrefs += _texts(hrefs, charset)
         if find := _link_target.get(name):
             found = find(attributes)
             if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
@@ -74,7 +73,7 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
             values = attributes_of(attributes)
             _read_link(page, values, charset)
         elif name == b"meta":
-            _read_meta(page, {k: _text(v, charset) for k, v in attributes_of(attributes).items()})
+            _read_meta(page, attributes_of(attributes), charset)
         elif name == b"base" and base is None:
             base = attributes_of(attributes).get(b"href")
     page.base = _text(base, charset) if base else ""
@@ -85,7 +84,7 @@ def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
     """<link>: a page, the same page in another language (hreflang), a feed, or a licence."""
     if b"href" not in values:
         return
-    rel = decode(values.get(b"rel", b""), charset).lower().split()
+    rel = _text(values.get(b"rel", b""), charset).lower().split()
     is_alternate = "alternate" in rel and "stylesheet" not in rel
     if "license" in rel:
         page.licenses.append(_text(values[b"href"], charset))
@@ -97,13 +96,14 @@ def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
             page.feeds.append(_text(values[b"href"], charset))
 
 
-def _read_meta(page: Markup, values: dict[bytes, str]) -> None:
-    content = values.get(b"content", "")
-    if values.get(b"http-equiv", "").lower() == "refresh":
-        if target := refresh_target(content):
+def _read_meta(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
+    content = values.get(b"content", b"")
+    if b"http-equiv" in values and _text(values[b"http-equiv"], charset).lower() == "refresh":
+        if target := refresh_target(_text(content, charset)):
             page.hrefs.append(target)
     elif b"name" in values:
-        page.robots.append((values[b"name"].strip().lower(), content))
+        name = _text(values[b"name"], charset).strip().lower()
+        page.robots.append((name, _text(content, charset)))
 
 
 def refresh_target(content: str) -> str:
@@ -121,7 +121,7 @@ def _texts(hrefs: list[bytes], charset: str) -> list[str]:
     each of them between quotation marks, so they contain no such mark.
     """
     together = b'"'.join(hrefs)
-    if not hrefs or b"&" in together or b"\0" in together or not together.isascii():
+    if b"&" in together or b"\0" in together or not together.isascii():
         return [_text(href, charset) for href in hrefs]
     return together.decode("ascii").split('"')
 

@@ -8,13 +8,15 @@ that is not beside the text (menus, footers, boxes that say that they are ads). 
 simhash (Charikar 2002) of pieces of the text: texts with most pieces in common have hashes that
 differ in few bits.
 
-docs/changes.md has what was measured. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 25 to 35
-µs per kB of a usual page; half a second and 60 MB at worst.
+docs/lasting.md describes it, `python -m benchmarks main-text` measures it. Pure. O(size) up to
+TEXT_MAX_BYTES, for any bytes: 8 to 13 µs per kB of a usual page, twice as much without the C
+module; half a second and 60 MB at worst.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from hashlib import sha1
 from itertools import filterfalse
 from typing import Final
@@ -23,7 +25,7 @@ from xxhash import xxh3_64_digest
 
 from webcrawl.parse.charset import decode
 
-# Hashes that differ in this many bits at most are of the same text: docs/changes.md.
+# Hashes that differ in this many bits at most are of the same text: docs/lasting.md.
 SAME_BITS: Final = 2
 TEXT_MAX_BYTES: Final = 1 << 20  # of a page: what comes after is not compared
 QUICK_BYTES: Final = 64 << 10  # a page of this size takes less than 20 ms, whatever it holds
@@ -96,12 +98,9 @@ _ACTIONS = {
     **dict.fromkeys(_spellings(_ASIDE, "/"), _ASIDE_END),
     **dict.fromkeys(_spellings(_BOXES), _BOX),
 }
-_action_of = _ACTIONS.get
 _date_words = frozenset(
     each.encode() for word in _DATES.split() for each in (word, word.capitalize(), word.upper())
 )
-# By the bit, the highest first: the bytes that lack it.
-_WITHOUT = [bytes(byte for byte in range(256) if not byte >> bit & 1) for bit in range(7, -1, -1)]
 # ASCII bytes mean ASCII characters, and letters beyond ASCII are bytes beyond ASCII.
 _READ_AS_BYTES = re.compile(
     r"utf-8|windows-125\d|windows-874|iso-8859-\d+|koi8-[ru]|macintosh|ibm866"
@@ -132,11 +131,11 @@ def main_words(payload: bytes, charset: str) -> list[bytes]:
     """The words of the main text of an HTML page, in order; empty for a page without any word."""
     if not _READ_AS_BYTES(charset):
         payload = decode(payload, charset).encode("utf-8", "replace")
-    text = _Text(payload)
-    words, others = _words_of(text.main), _words_of(text.rest)
+    main, rest, beside = text_blocks(payload, _ACTIONS, _is_beside)
+    words, others = _words_of(main), _words_of(rest)
     if len(words) * _MAIN_SHARE < len(words) + len(others):
         words += others
-    return words or _words_of(text.beside)
+    return words or _words_of(beside)
 
 
 def pieces(words: list[bytes]) -> set[bytes]:
@@ -151,6 +150,8 @@ def pieces(words: list[bytes]) -> set[bytes]:
 
 def _is_beside(attributes: bytes) -> bool:
     """Whether the class or id among `attributes` says that a box is beside the text. Linear."""
+    if len(attributes) > _ATTRIBUTES_MAX:
+        return False
     return any(_names_beside(b" ".join(value)) for value in _values(attributes))
 
 
@@ -159,88 +160,76 @@ def _words_of(blocks: list[bytes]) -> list[bytes]:
     return list(filterfalse(_date_words.__contains__, words))
 
 
-class _Text:
-    """The text of a page: long blocks, all other blocks, and what is beside the text."""
+def text_blocks_in_python(
+    payload: bytes, actions: Mapping[bytes, int], is_beside: Callable[[bytes], bool]
+) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """The text of a page: long blocks, all other blocks, and blocks beside the text.
 
-    def __init__(self, payload: bytes) -> None:
-        self.main: list[bytes] = []
-        self.rest: list[bytes] = []
-        self._beside: list[list[bytes]] = []
-        self._read(payload)
+    `actions` says what a tag does, and `is_beside` of a box's attributes whether the box is beside
+    the text. "<" within an attribute or a comment is read as a tag: the same at each visit.
+    O(size): 0.3 µs per tag, in C 0.06.
+    """
+    main: list[bytes] = []
+    rest: list[bytes] = []
+    beside: list[bytes] = []
+    texts: list[bytes] = []  # of the block, in order
+    raw_end = b""  # the tag that ends a script
+    box = box_end = b""  # of what is beside the text, and how many of its kind are open
+    asides = boxes = link_words = links = 0
+    is_link = False
+    for part in (payload + b"<>").split(b"<"):  # a last tag ends the last block
+        tag, _, text = part.partition(b">")
+        name, _, attributes = tag.partition(b" ")
+        action = actions.get(name, _BLOCK)
+        if raw_end:
+            if name.lower() != raw_end:
+                continue
+            raw_end = b""
+        if action >= _RAW:
+            is_link = False
+            if texts:
+                block = b"".join(texts)
+                words = block.count(b" ") - link_words
+                is_long = words >= _BLOCK_WORDS and words >= _LINK_WORDS * links
+                (beside if asides or boxes else main if is_long else rest).append(block)
+                texts, links, link_words = [], 0, 0
+            if action == _RAW:
+                raw_end = b"/" + name.lower()
+                continue
+            if action == _ASIDE_TAG:
+                asides += 1
+            elif action == _ASIDE_END:
+                asides = max(0, asides - 1)
+            elif boxes:
+                boxes += (name == box) - (name == box_end)
+            elif action == _BOX and attributes and is_beside(attributes):
+                box, box_end, boxes = name, b"/" + name, 1
+        elif action == _LINK:
+            is_link = True
+            links += 1
+        elif action == _LINK_END:
+            is_link = False
+        if text and text != b"\n":
+            texts.append(text)
+            if is_link:
+                link_words += text.count(b" ") + 1
+    return main, rest, beside
 
-    @property
-    def beside(self) -> list[bytes]:
-        return list(map(b"".join, self._beside))
 
-    def _read(self, payload: bytes) -> None:
-        texts: list[bytes] = []  # of the block, in order
-        raw_end = b""  # the tag that ends a script
-        box = box_end = b""  # of what is beside the text, and how many of its kind are open
-        asides = boxes = link_words = links = 0
-        is_link = False
-        # "<" within an attribute or a comment is read as a tag: the same at each visit.
-        for part in payload.split(b"<"):
-            tag, _, text = part.partition(b">")
-            name, attributes = tag, b""
-            action = _action_of(tag)
-            if action is None:
-                name, _, attributes = tag.partition(b" ")
-                action = _action_of(name, _BLOCK)
-            if raw_end:
-                if name.lower() != raw_end:
-                    continue
-                raw_end = b""
-            if action >= _RAW:
-                if texts:
-                    if asides or boxes:
-                        self._beside.append(texts)
-                    else:
-                        self._end_block(texts, links, link_words)
-                    texts, links, link_words = [], 0, 0
-                is_link = False
-                if action == _RAW:
-                    raw_end = b"/" + name.lower()
-                    continue
-                if action == _ASIDE_TAG:
-                    asides += 1
-                elif action == _ASIDE_END:
-                    asides = max(0, asides - 1)
-                elif boxes:
-                    boxes += (name == box) - (name == box_end)
-                elif (
-                    action == _BOX
-                    and 0 < len(attributes) <= _ATTRIBUTES_MAX
-                    and _is_beside(attributes)
-                ):
-                    box, box_end, boxes = name, b"/" + name, 1
-            elif action == _LINK:
-                is_link = True
-                links += 1
-            elif action == _LINK_END:
-                is_link = False
-            if text and text != b"\n":
-                texts.append(text)
-                if is_link:
-                    link_words += text.count(b" ") + 1
-        if asides or boxes:
-            self._beside.append(texts)
-        else:
-            self._end_block(texts, links, link_words)
-
-    def _end_block(self, texts: list[bytes], links: int, link_words: int) -> None:
-        block = b"".join(texts)
-        words = block.count(b" ") - link_words
-        is_long = words >= _BLOCK_WORDS and words >= _LINK_WORDS * links
-        (self.main if is_long else self.rest).append(block)
+try:
+    from webcrawl_scan import text_blocks
+except ImportError:  # the C module was not built: no compiler
+    text_blocks = text_blocks_in_python
 
 
 def simhash(features: set[bytes]) -> int:
     """The simhash of `features`, at least one. 0.2 µs per feature, and 30 µs."""
     digests = b"".join(map(xxh3_64_digest, features))
     half = len(features) / 2
+    lowest_bits = int.from_bytes(b"\1" * len(features))
     value = 0
     for place in range(8):
-        column = digests[place::8]
-        for bit in range(8):
-            value = value << 1 | (len(column.translate(None, _WITHOUT[bit])) > half)
+        column = int.from_bytes(digests[place::8])
+        for bit in range(7, -1, -1):
+            value = value << 1 | ((column >> bit & lowest_bits).bit_count() > half)
     return value

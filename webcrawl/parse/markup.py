@@ -132,7 +132,8 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
     """
     hrefs: list[bytes] = []
     templates = foreign = at = 0
-    while at < len(payload):
+    end = len(payload)
+    while at < end:
         found, name, attributes, at = scan(payload, at)
         if not templates:
             hrefs += found
@@ -165,8 +166,8 @@ def metas(payload: bytes) -> Iterator[bytes]:
     """Attributes of each `<meta>` that the prescan for a character set sees (13.2.3.2): also in
     scripts, not in comments. O(size).
     """
-    at = 0
-    while at < len(payload):
+    at, end = 0, len(payload)
+    while at < end:
         _, name, attributes, at = scan(payload, at)
         if name == b"meta":
             yield attributes
@@ -205,7 +206,9 @@ def attributes_of(attributes: bytes) -> dict[bytes, bytes]:
     """Names (lower case) and raw values of a tag's attributes. The first of a name counts."""
     values: dict[bytes, bytes] = {}
     for name, *value in map(re.Match.groups, _each_attribute(attributes)):
-        values.setdefault(name.lower(), value[0] or value[1] or value[2] or b"")
+        name = name.lower()
+        if name not in values:
+            values[name] = value[0] or value[1] or value[2] or b""
     return values
 
 

@@ -127,7 +127,10 @@ def robots_signals(body: bytes, names: str) -> tuple[str, ...]:
     first group, always do. Nearly always there are none: then 1 ns an octet.
     """
     lower = body.lower()
-    if not any(word in lower for word in _IN_ROBOTS):
+    for word in _IN_ROBOTS:
+        if word in lower:
+            break
+    else:
         return ()
     tokens = names.split(",")
     parser = RobotsParser(*tokens)

@@ -7,8 +7,10 @@ Owns the choice of a parser by media type. The setting PARSERS adds parsers of o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
+
+from msgspec import Struct
 
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.feeds import read_xml
@@ -51,19 +53,19 @@ PARSERS: dict[str, Parser] = {
 }
 
 
-@dataclass(slots=True)
-class ParsedPage:
+class ParsedPage(Struct):
     """The links of one page."""
 
     charset: str = ""  # WHATWG name; "" if there is no parser for the media type
     lang: str = ""  # of `<html>`, lower case; "" without one
-    links: list[str] = field(default_factory=list)  # canonical http(s), each once, in order
+    links: list[str] = []  # canonical http(s), each once, in order
     found: int = 0  # http(s) links before repeats were dropped
     nofollow: bool = False  # the page forbids following its links
     noarchive: bool = False  # the page forbids keeping a copy
-    signals: list[str] = field(default_factory=list)  # of its markup (`ownersignals`)
+    signals: list[str] = []  # of its markup (`ownersignals`)
 
 
+@lru_cache(64)  # most answers of a crawl have one of a few
 def media_type_of(content_type: str) -> str:
     """The media type of a Content-Type, without parameters, lower case."""
     return content_type.partition(";")[0].strip().lower()

@@ -143,11 +143,13 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
         """
         if target == "/robots.txt":
             return ""
-        forms = _forms(target)
-        if _wildcard_steps(self.wildcards, forms) > MAX_CHECK_STEPS:
-            return DISALLOW_ALL.literals
-        winners = [*_winning_literals(self.literals, forms)]
-        winners += _winning_wildcard(self.wildcards, forms)
+        forms, winners = _forms(target), list[str]()
+        if self.wildcards:
+            if _wildcard_steps(self.wildcards, forms) > MAX_CHECK_STEPS:
+                return DISALLOW_ALL.literals
+            winners += _winning_wildcard(self.wildcards, forms)
+        if self.literals:
+            winners += _winning_literals(self.literals, forms)
         return max(winners, key=_precedence, default="")
 
     def wildcard_steps(self, target: str) -> int:
@@ -336,7 +338,7 @@ def readable(body: bytes) -> bytes:
     if len(body) >= MAX_BODY_BYTES:
         body = body[:MAX_BODY_BYTES]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-    for bom in _BOMS:
+    for bom in _BOMS if body.startswith(_BOMS) else ():
         body = body.removeprefix(bom)
     # Deviation: RFC 9309, 2.3 says UTF-8. ASCII that an editor saved as UTF-16 is read too.
     return body.replace(b"\0", b"")
@@ -344,7 +346,8 @@ def readable(body: bytes) -> bytes:
 
 def _split(line: bytes) -> tuple[bytes, bytes]:
     """Key and value of a line. The key is one of the values of _KEYS, or b""."""
-    line = line.partition(b"#")[0].strip()
+    if b"#" in line:
+        line = line[: line.index(b"#")]
     key, colon, value = line.partition(b":")
     if not colon:
         # Deviation: two words without a colon are a key and its value, as in Google's parser.
@@ -383,6 +386,8 @@ def _forms(target: str) -> tuple[str, ...]:
     if _UNUSUAL.search(target):
         normal = _normalise(target.encode("utf-8", "surrogatepass"))
         target = normal.replace("*", "%2A").replace("$", "%24")
+    if "?" not in target:
+        return (target,)
     path, mark, query = target.partition("?")
     raw = query.replace("%2F", "/").replace("%3F", "?")
     encoded = query.replace("/", "%2F").replace("?", "%3F")
@@ -393,7 +398,7 @@ def _forms(target: str) -> tuple[str, ...]:
 
 def _winning_literals(rules: str, forms: tuple[str, ...]) -> Iterator[str]:
     """For each form, the first allow and the first disallow that match it."""
-    literals = tuple(rules.split("\n")) if rules else ()
+    literals = tuple(rules.split("\n"))
     for form in forms:
         for signed in ("+" + form, "-" + form):
             if signed.startswith(literals):
@@ -410,7 +415,7 @@ def _wildcard_steps(rules: str, forms: tuple[str, ...]) -> int:
 
 def _winning_wildcard(rules: str, forms: tuple[str, ...]) -> list[str]:
     """The first rule that matches any form, if there is one."""
-    for rule in rules.split("\n") if rules else ():
+    for rule in rules.split("\n"):
         pattern = rule[1:]
         for form in forms:
             if _matches(pattern, form):

@@ -125,23 +125,27 @@ def canonicalize_each(
         return [], 0
     folder = _joined(join, ".", charset) or ""
     origin = origin_of(folder) if folder else ""
-    path_max = MAX_LENGTH - len(folder) if folder else 0
+    origin_length, folder_length = len(origin), len(folder)
+    path_max = MAX_LENGTH - folder_length if folder else 0
     if "#" in "".join(hrefs):
         hrefs = [_without_fragment(href) if "#" in href else href for href in hrefs]
     different = list(dict.fromkeys(hrefs))
     lots = (different[n : n + _TOGETHER] for n in range(0, len(different), _TOGETHER))
     odd_parts = chain.from_iterable(map(_odd_parts, lots))
     forms: dict[str, str] = {}  # of each href that has one
-    for href, odd in zip(different, odd_parts, strict=True):
-        if odd or not href or href[0] == "." or len(href) > path_max:
-            form = _joined(join, href, charset)
+    for href, odd, length in zip(different, odd_parts, map(len, different), strict=True):
+        if odd or not href or href[0] == "." or length > path_max:
+            form = _joined(join, href, charset) if length <= MAX_LENGTH else None
+            if form is None:
+                continue
+            length = len(form)
         elif href[0] == "/":
             form = origin + href
+            length += origin_length
         else:
             form = folder + href
-        if form is None:
-            continue
-        room -= len(form)
+            length += folder_length
+        room -= length
         if room < 0:
             break
         forms[href] = form
@@ -166,8 +170,6 @@ def _odd_parts(hrefs: Sequence[str]) -> Sequence[object]:
 
 def _joined(join: Callable[[str], URL], href: str, charset: str) -> str | None:
     """The canonical form of `href`, without fragment, by the `join` of its base."""
-    if len(href) > MAX_LENGTH:
-        return None
     if charset != "utf-8" and "?" in href and not href.isascii():
         href = _with_query_in(charset, href)
     try:

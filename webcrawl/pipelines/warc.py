@@ -212,10 +212,9 @@ class WarcPipeline:
 
     def _count(self) -> None:
         """Update the counter of bytes written. Those of a robots.txt count with the next page."""
-        counters, size = crawl_of(self._crawler).counters, self._files.size_bytes
-        if counters is not None:
-            counters.warc_bytes += size - self._counted_bytes
-            self._counted_bytes = size
+        size = self._files.size_bytes
+        self._counters.warc_bytes += size - self._counted_bytes
+        self._counted_bytes = size
 
     async def _write_large(self, exchange: Exchange) -> None:
         capture = Capture(exchange, await asyncio.to_thread(payload_digest, exchange))

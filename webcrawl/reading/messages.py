@@ -1,8 +1,9 @@
-"""The messages between a crawl and the process that reads its large pages.
+"""The messages between a crawl and the process that reads its large bodies.
 
 A message is a frame on a stream socket: 4 bytes of length (big-endian), then a struct in
-MessagePack. To the process: `Options` once, then for each page a `Task` and the bytes of the body,
-without a frame. Back: the links in `Links`, so that no message takes long to decode, then `Result`.
+MessagePack. To the process: `Options` once, then for each body a task and the bytes of the body,
+without a frame. Back: the links of a `PageTask` in `Links`, then `PageResult`; the entries of a
+`SitemapTask` in `Entries`, then `SitemapResult`. So no message takes long to decode.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from webcrawl.parse.sitemaps import Format
 from webcrawl.reading.page import Options
 
 LENGTH: Final = struct.Struct("!I")
 LINKS_AT_A_TIME: Final = 500  # at most 4 MB, since a link has at most `urls.MAX_LENGTH` characters
 
 
-class Task(Struct, array_like=True, gc=False):
+class PageTask(Struct, array_like=True, tag=True, gc=False):
     """A page to read; its body follows."""
 
     size_bytes: int
@@ -29,13 +31,35 @@ class Task(Struct, array_like=True, gc=False):
     refresh: str  # that header
 
 
+class SitemapTask(Struct, array_like=True, tag=True):
+    """A sitemap to read; its body follows."""
+
+    size_bytes: int
+    headers: list[tuple[bytes, bytes]]
+    url: str
+    is_cut: bool
+
+
 class Links(Struct, array_like=True, tag=True):
     """Some links of the page, in their order."""
 
     links: list[str]
 
 
-class Result(Struct, array_like=True, tag=True):
+class Entries(Struct, array_like=True, tag=True):
+    """Some entries of the sitemap, in their order: URL and lastmod."""
+
+    entries: list[tuple[str, int]]
+
+
+class SitemapResult(Struct, array_like=True, tag=True):
+    """The end of an answer: fields of `reading.sitemap.SitemapFile`."""
+
+    format: Format
+    problem: str
+
+
+class PageResult(Struct, array_like=True, tag=True):
     """The end of an answer. `error`: the traceback of a parser of the user's; "" without one.
 
     The other fields are those of `parse.page.ParsedPage` and `reading.page.Parsed`.
@@ -51,10 +75,12 @@ class Result(Struct, array_like=True, tag=True):
     simhash: int | None = None
 
 
+Answer = Links | PageResult | Entries | SitemapResult
+
 encode: Final = Encoder().encode
 options_of: Final = Decoder(Options).decode
-task_of: Final = Decoder(Task).decode
-answer_of: Final = Decoder(Links | Result).decode
+task_of: Final = Decoder(PageTask | SitemapTask).decode
+answer_of: Final = Decoder(Answer).decode
 
 
 def frame(message: Struct) -> bytes:

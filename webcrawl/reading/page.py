@@ -1,7 +1,8 @@
 """What the body of a page says: its links, and with RECRAWL the hash of its main text.
 
 The same function reads a small page in place and a large one in the other process (`process`). So
-the other process loads this module, `webcrawl.parse` and the user's parsers, and nothing else.
+the other process loads `webcrawl.parse`, the user's parsers, and what `sitemap` needs, and nothing
+else.
 """
 
 from __future__ import annotations

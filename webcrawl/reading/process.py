@@ -1,8 +1,8 @@
-"""The process that reads large pages: `main` runs in a fresh interpreter (`reader` starts it).
+"""The process that reads large bodies: `main` runs in a fresh interpreter (`reader` starts it).
 
-It reads one page after the other and knows nothing of the crawl. It ends when its socket is closed,
+It reads one body after the other and knows nothing of the crawl. It ends when its socket is closed,
 so also when the crawl is killed: then within a second, whatever it is reading. Ctrl-C reaches the
-crawl only. A page that takes more than CPU_MAX_S of CPU time ends the process: SIGPROF, by default.
+crawl only. A body that takes more than CPU_MAX_S of CPU time ends the process: SIGPROF, by default.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ from webcrawl.parse.ownersignals import bounded
 from webcrawl.reading.messages import (
     LENGTH,
     LINKS_AT_A_TIME,
+    Answer,
+    Entries,
     Links,
-    Result,
-    Task,
+    PageResult,
+    PageTask,
+    SitemapResult,
+    SitemapTask,
     frame,
     options_of,
     task_of,
 )
 from webcrawl.reading.page import BodyReader
+from webcrawl.reading.sitemap import read_sitemap
 
 CPU_MAX_S: Final = 30.0  # 10 MiB of links, the worst of our own parsers, take 10
 _NICE: Final = 5  # the crawl goes first
@@ -33,7 +38,7 @@ _WATCH_S: Final = 1.0  # between two looks whether the crawl is still there
 
 
 def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
-    """Read pages until the crawl closes the socket `descriptor`, or ends."""
+    """Read bodies until the crawl closes the socket `descriptor`, or ends."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda *_: os.getppid() == crawl_pid or os._exit(0))
@@ -46,24 +51,29 @@ def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
                 task = task_of(_received(stream))
                 body = _exactly(stream, task.size_bytes)
                 signal.setitimer(signal.ITIMER_PROF, cpu_max_s)
-                for message in _answer(reader, task, body):
+                answer = (
+                    _of_sitemap(task, body)
+                    if isinstance(task, SitemapTask)
+                    else _of_page(reader, task, body)
+                )
+                for message in answer:
                     sock.sendall(frame(message))
                 signal.setitimer(signal.ITIMER_PROF, 0)
         except (EOFError, ConnectionError):
             return
 
 
-def _answer(reader: BodyReader, task: Task, body: bytes) -> Iterator[Links | Result]:
+def _of_page(reader: BodyReader, task: PageTask, body: bytes) -> Iterator[Answer]:
     try:
         page, simhash = reader.read(
             body, task.content_type, task.url, task.x_robots_tag, task.refresh
         )
     except Exception:  # of a parser of the user's
-        yield Result(traceback.format_exc())
+        yield PageResult(traceback.format_exc())
         return
     for start in range(0, len(page.links), LINKS_AT_A_TIME):
         yield Links(page.links[start : start + LINKS_AT_A_TIME])
-    yield Result(
+    yield PageResult(
         "",
         page.charset,
         page.lang,
@@ -73,6 +83,13 @@ def _answer(reader: BodyReader, task: Task, body: bytes) -> Iterator[Links | Res
         bounded(page.signals),
         simhash,
     )
+
+
+def _of_sitemap(task: SitemapTask, body: bytes) -> Iterator[Answer]:
+    file = read_sitemap(body, task.headers, task.url, task.is_cut)
+    for start in range(0, len(file.entries), LINKS_AT_A_TIME):
+        yield Entries(file.entries[start : start + LINKS_AT_A_TIME])
+    yield SitemapResult(file.format, file.problem)
 
 
 def _received(stream: BinaryIO) -> bytes:

@@ -1,14 +1,15 @@
-"""Keeps the large pages that wait to be read, and runs the process that reads them (`process`).
+"""Keeps the large bodies that wait to be read, and runs the process that reads them (`process`).
 
-One process, for one page at a time: started for the first page, ended after IDLE_S without one, and
-started again after a crash. So a crawl takes one more core for large pages, and its event loop only
-sends their bytes and receives their links, in pieces.
+One process, for one body at a time: started for the first body, ended after IDLE_S without one, and
+started again after a crash. So a crawl takes one more core for large bodies, and its event loop
+only sends their bytes and receives their links, in pieces.
 
-The order of the pages is that of `fetch.room.HostTimes`: hosts that have used little time go first.
-The memory of the bodies is bounded by `fetch.room.Room`, that of the links by `is_full`.
+The order of the bodies is that of `fetch.room.HostTimes`: hosts that have used little time go
+first. The memory of the bodies is bounded by `fetch.room.Room` and `admission.sitemaps`, that of
+the links by `is_full`.
 
-Invariants: each page ends once, with what it says, with a failure, or with GivenUp. No page waits
-for a page of the same host, since its lease is out.
+Invariants: each body ends once, with what it says, with a failure, or with GivenUp. No body waits
+for a body of the same host, since its lease is out.
 """
 
 from __future__ import annotations
@@ -28,11 +29,23 @@ from typing import Final
 
 from msgspec import DecodeError
 
+from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
 from webcrawl.parse.page import ParsedPage
-from webcrawl.reading.messages import LENGTH, Links, Result, Task, answer_of, frame
+from webcrawl.reading.messages import (
+    LENGTH,
+    Entries,
+    Links,
+    PageResult,
+    PageTask,
+    SitemapResult,
+    SitemapTask,
+    answer_of,
+    frame,
+)
 from webcrawl.reading.page import Options, Parsed
 from webcrawl.reading.process import CPU_MAX_S
+from webcrawl.reading.sitemap import SitemapFile
 
 IDLE_S: Final = 10.0
 WALL_MAX_S: Final = 120.0  # a parser that waits for something uses no CPU time
@@ -46,11 +59,11 @@ _START: Final = (
 
 
 class GivenUp(Exception):  # noqa: N818  (no error: the page is fetched again)
-    """The crawl is closing, and the page was not read."""
+    """The crawl is closing, and the body was not read."""
 
 
 class ReadingFailed(Exception):  # noqa: N818  (an outcome of the page, not an error of ours)
-    """The page cannot be read. `trace`: of a parser that raised; "" if its process ended."""
+    """The body cannot be read. `trace`: of a parser that raised; "" if its process ended."""
 
     def __init__(self, reason: str, trace: str = "") -> None:
         super().__init__(reason)
@@ -59,18 +72,20 @@ class ReadingFailed(Exception):  # noqa: N818  (an outcome of the page, not an e
 
 @dataclass(slots=True, order=True)
 class _Waiting:
-    """A page in the queue."""
+    """A body in the queue."""
 
     rank: float
     number: int
     host: str = field(compare=False)
-    task: Task = field(compare=False)
+    task: PageTask | SitemapTask = field(compare=False)
     body: bytes = field(compare=False)
-    parsed: asyncio.Future[Parsed] = field(compare=False)
+    said: asyncio.Future[Parsed | SitemapFile] = field(compare=False)
 
 
-class LargePages:
-    """Call `read` for each page. `give_up` once the crawl closes, then `close`."""
+class LargeBodies:
+    """Call `read` for a page, `read_sitemap` for a sitemap. `give_up` once the crawl closes, then
+    `close`.
+    """
 
     def __init__(
         self,
@@ -98,7 +113,7 @@ class LargePages:
         self._more = asyncio.Event()  # a page was asked for
 
     def __repr__(self) -> str:
-        return f"<LargePages {self._now is not None:d} read, {len(self._waiting)} waiting>"
+        return f"<LargeBodies {self._now is not None:d} read, {len(self._waiting)} waiting>"
 
     async def read(
         self,
@@ -110,26 +125,41 @@ class LargePages:
         refresh: str = "",
     ) -> Parsed:
         """What the page says. Raises GivenUp, ReadingFailed."""
+        task = PageTask(len(body), content_type, url, x_robots_tag, refresh)
+        parsed = await self._said(host, task, body)
+        assert isinstance(parsed, Parsed)
+        return parsed
+
+    async def read_sitemap(
+        self, host: str, body: bytes, headers: Headers, url: str, is_cut: bool
+    ) -> SitemapFile:
+        """What the sitemap says. Raises GivenUp, ReadingFailed."""
+        file = await self._said(host, SitemapTask(len(body), headers, url, is_cut), body)
+        assert isinstance(file, SitemapFile)
+        return file
+
+    async def _said(
+        self, host: str, task: PageTask | SitemapTask, body: bytes
+    ) -> Parsed | SitemapFile:
         if self._is_closed:
             raise GivenUp
         self._asked += 1
-        parsed: asyncio.Future[Parsed] = asyncio.get_running_loop().create_future()
-        task = Task(len(body), content_type, url, x_robots_tag, refresh)
+        said: asyncio.Future[Parsed | SitemapFile] = asyncio.get_running_loop().create_future()
         rank = self._times.rank(host, len(body))
-        heappush(self._waiting, _Waiting(rank, self._asked, host, task, body, parsed))
+        heappush(self._waiting, _Waiting(rank, self._asked, host, task, body, said))
         self._more.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-        return await parsed
+        return await said
 
     def give_up(self) -> None:
-        """End all pages with GivenUp, also the one that is being read. Later ones too."""
+        """End all bodies with GivenUp, also the one that is being read. Later ones too."""
         self._is_closed = True
         given_up = [*self._waiting, *([self._now] if self._now else ())]
         self._waiting.clear()
         for each in given_up:
-            if not each.parsed.done():
-                each.parsed.set_exception(GivenUp())
+            if not each.said.done():
+                each.said.set_exception(GivenUp())
         self._process.kill()
         self._more.set()
 
@@ -142,7 +172,7 @@ class LargePages:
         await self._process.end()
 
     async def _run(self) -> None:
-        """Read what waits. After a while without a page, end the process."""
+        """Read what waits. After a while without a body, end the process."""
         while self._waiting:
             if self._is_full():
                 await asyncio.sleep(_FULL_S)
@@ -157,30 +187,28 @@ class LargePages:
                 await self._process.end()
 
     async def _read_next(self) -> None:
-        page = heappop(self._waiting)
-        if page.parsed.done():  # whoever asked was cancelled
+        each = heappop(self._waiting)
+        if each.said.done():  # whoever asked was cancelled
             return
-        self._now, began_at = page, monotonic()
+        self._now, began_at = each, monotonic()
         try:
             async with asyncio.timeout(WALL_MAX_S):
-                result: Parsed | Exception = await self._process.read(page.task, page.body)
+                result: Parsed | SitemapFile | Exception = await self._process.read(
+                    each.task, each.body
+                )
         except ReadingFailed as failure:
             result = failure
         except Exception as error:
             ended = await self._process.end()
             result = ReadingFailed(ended) if isinstance(error, _ENDED) else error
         self._now = None
-        self._times.charge(page.host, monotonic() - began_at, len(self._waiting))
-        _settle(page.parsed, result)
-
-
-def _settle(parsed: asyncio.Future[Parsed], result: Parsed | Exception) -> None:
-    if parsed.done():  # given up, or cancelled
-        return
-    if isinstance(result, Exception):
-        parsed.set_exception(result)
-    else:
-        parsed.set_result(result)
+        self._times.charge(each.host, monotonic() - began_at, len(self._waiting))
+        if each.said.done():  # given up, or cancelled
+            return
+        if isinstance(result, Exception):
+            each.said.set_exception(result)
+        else:
+            each.said.set_result(result)
 
 
 class _Process:
@@ -194,7 +222,7 @@ class _Process:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._is_killed = False
 
-    async def read(self, task: Task, body: bytes) -> Parsed:
+    async def read(self, task: PageTask | SitemapTask, body: bytes) -> Parsed | SitemapFile:
         """Raises ReadingFailed; OSError, EOFError, DecodeError if the process has ended."""
         if self._is_killed or self._process is None or self._process.poll() is not None:
             await self.end()
@@ -207,16 +235,21 @@ class _Process:
             writer.write(view[at : at + _PIECE_BYTES])
             await writer.drain()
         links: list[str] = []
+        entries: list[tuple[str, int]] = []
         while True:
             (size,) = LENGTH.unpack(await stream.readexactly(LENGTH.size))
-            answer = answer_of(await stream.readexactly(size))
-            if isinstance(answer, Links):
-                links += answer.links
-                await asyncio.sleep(0)
-                continue
-            if answer.error:
-                raise ReadingFailed("its parser failed", answer.error)
-            return _parsed(answer, links)
+            match answer_of(await stream.readexactly(size)):
+                case Links() as some:
+                    links += some.links
+                case Entries() as some:
+                    entries += some.entries
+                case SitemapResult() as end:
+                    return SitemapFile(end.format, end.problem, entries)
+                case PageResult() as end:
+                    if end.error:
+                        raise ReadingFailed("its parser failed", end.error)
+                    return _parsed(end, links)
+            await asyncio.sleep(0)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -233,7 +266,7 @@ class _Process:
             with suppress(OSError):
                 await streams[1].wait_closed()
         if process is None:
-            return "the process of large pages cannot be started"
+            return "the process of large bodies cannot be started"
         process.kill()
         code = await asyncio.to_thread(process.wait)
         if code == -signal.SIGPROF:
@@ -259,7 +292,7 @@ class _Process:
         self._streams[1].write(frame(self._options))
 
 
-def _parsed(result: Result, links: list[str]) -> Parsed:
+def _parsed(result: PageResult, links: list[str]) -> Parsed:
     page = ParsedPage(
         result.charset,
         result.lang,

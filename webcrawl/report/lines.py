@@ -1,6 +1,6 @@
 """The lines that a crawl shows while it runs and at its end, as text; and their legend.
 
-Owns the format (docs/stats.md) and nothing else: no clock, no output. The format is that of a
+Owns the format (docs/watching.md) and nothing else: no clock, no output. The format is that of a
 homework of Texas A&M's CSCE 463, "Networks and Distributed Processing". Its text does not define
 two points; its traces (sample outputs) show them:
 
@@ -29,7 +29,7 @@ _OUTAGE_ENDS_S = 1.0  # without a further second: the pump counts four times a s
 CODES = ("2xx", "3xx", "4xx", "5xx", "other")
 
 LEGEND = (
-    "Legend of the stats lines (docs/stats.md explains every number):",
+    "Legend of the stats lines (docs/watching.md explains every number):",
     "  [seconds since the start] fetches under way, then",
     "  Q  URLs queued in the frontier                E  URLs taken from Q",
     "  H  of E: within the caps per host and domain  D  hosts found in DNS",
@@ -152,7 +152,7 @@ def whole_summary(whole: Whole) -> list[str]:
 
 
 def whole_values(whole: Whole) -> dict[str, Any]:
-    """The crawl of all nodes as JSON values (docs/metrics.md)."""
+    """The crawl of all nodes as JSON values (docs/watching.md)."""
     return {
         "node": whole.node,
         "elapsed_s": round(whole.elapsed_s, 3),

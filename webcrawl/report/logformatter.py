@@ -1,6 +1,6 @@
 """One line of the log per page at `LOG_LEVEL=DEBUG`, and no line for a server's fault.
 
-A server's fault is counted (docs/stats.md), not logged. Faults of our own code or a user's are
+A server's fault is counted (docs/watching.md), not logged. Faults of our own code or a user's are
 logged as Scrapy logs them, and so are a user's own items and Requests.
 """
 

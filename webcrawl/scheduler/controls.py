@@ -12,7 +12,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.shared.wire import CarriedOut, Orders
+from webcrawl.frontier.shared.wire import Orders
 from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.scope import HostsAndPatterns, Scope
@@ -28,25 +28,21 @@ class Controls:
         self._orders = orders
         self._in_scope = orders  # whose entries `scope` has
         # What is left of orders that failed is unknown, so the next ones are carried out whole.
-        self._unsure = replace(orders, is_paused=False, holds_places=True)
+        self._unsure = replace(orders, is_paused=False)
 
     @property
     def is_paused(self) -> bool:
         return self._gate.is_paused
 
     @property
-    def placed(self) -> int:
-        """How many answers of this process have a place of the target, and are not released."""
-        return self._pump.target.placed
-
-    @property
     def is_closing(self) -> bool:
         return self._pump.is_closing
 
-    async def carry_out(self, orders: Orders) -> CarriedOut:
+    async def carry_out(self, orders: Orders) -> int:
         """Carry out `orders`, of which the earlier ones are a part. A second at most.
 
-        If it raises, the next call also carries out what is left of these orders.
+        Returns how many requests that they forbid were sent before and have no answer yet. If it
+        raises, the next call also carries out what is left of these orders.
         """
         before, self._orders = self._orders, orders
         try:
@@ -60,12 +56,11 @@ class Controls:
         scope = self._in_scope
         return (scope.allow, scope.deny) == (orders.allow, orders.deny)
 
-    async def _change(self, before: Orders, orders: Orders) -> CarriedOut:
+    async def _change(self, before: Orders, orders: Orders) -> int:
         known = self._in_scope
         self._scope.extend(orders.allow[len(known.allow) :], orders.deny[len(known.deny) :])
         self._in_scope = orders
         deny = orders.deny[len(before.deny) :]
-        self._pump.target.is_held = orders.holds_places
         unanswered = 0
         if orders.is_paused and not before.is_paused:
             self._gate.shut()
@@ -75,10 +70,8 @@ class Controls:
             self._gate.open()
         if deny:
             unanswered = await self._stop(HostsAndPatterns(deny, "deny"))
-        if before.holds_places and not orders.holds_places:
-            self._pump.target.wake(everyone=True)
         self._pump.wake()
-        return CarriedOut(self._pump.target.placed, unanswered)
+        return unanswered
 
     def give_back(self, has_changed: Callable[[str], bool]) -> None:
         """Give back all leases of hosts that `has_changed` whose requests are not sent yet.

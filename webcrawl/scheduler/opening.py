@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from scrapy.crawler import Crawler
-from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.bus import BusError, Refused
 from webcrawl.cluster.errors import NodeError, OffsetsError, one_line
 from webcrawl.config import build
-from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steeringfile import NAME as STEERING
-from webcrawl.crawl.steeringfile import SteeringFileError, read_steering, repair
+from webcrawl.crawl.keptcommands import steered_by
 from webcrawl.crawllog.files import LogError
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.disk.frontier import LocalFrontier
@@ -26,16 +24,11 @@ from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
-from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 
 # Of the frontier, and of joining other machines.
-CLUSTER_ERRORS = (
-    *(StoreError, LogError, SteeringFileError),
-    *(BusError, NodeError, NodeFileError, OffsetsError),
-)
-_TORN_SHOWN = 200  # characters of a torn line in a line of the log
+CLUSTER_ERRORS = (StoreError, LogError, BusError, NodeError, NodeFileError, OffsetsError)
 
 
 class Opened(NamedTuple):
@@ -53,7 +46,7 @@ def problem_of(error: Exception) -> str:
     """One line for the user about one of CLUSTER_ERRORS."""
     if isinstance(error, StoreError):
         return f"JOBDIR: {error}"
-    if isinstance(error, LogError | SteeringFileError):
+    if isinstance(error, LogError):
         return str(error)
     return one_line(error)
 
@@ -76,57 +69,33 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         sock = socket.socket(fileno=assignment.descriptor)
         return Opened(RemoteFrontier(sock, rules), Orders())
     try:
-        orders, target = _steered_before(settings, scope)
         cluster = None
         if settings.get("CLUSTER") and build.leads_crawl(crawler):
             from webcrawl.config.cluster import cluster_from  # noqa: PLC0415  (it takes 0.1 s)
 
             cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)
         own = cluster.frontier if cluster is not None else None
-        frontier = build.frontier_from(settings, scope, target, rules, own)
+        frontier = build.frontier_from(settings, scope, rules, own)
         crawl_of(crawler).node = cluster.node if cluster is not None else None
     except CLUSTER_ERRORS as error:
         crawl_of(crawler).is_refused = isinstance(error, Refused)
         return Opened(LocalFrontier(None, in_memory=True), Orders(), problem_of(error))
     assert isinstance(frontier, FrontierServer)
-    frontier.orders = orders
-    if cluster is not None:
-        steering = cluster.node.steering
+    steering = cluster.node.steering if cluster is not None else None
+    commands = frontier.commands if steering is None else steering.commands
+    frontier.orders = orders = _obey(commands, frontier, scope)
+    if steering is not None:
         steering.kept, steering.server, frontier.whole = orders, frontier, steering.whole
-    if not build.is_debugging(crawler):
-        _repair_steering(settings)
     return Opened(frontier, orders)
 
 
-def _steered_before(settings: BaseSettings, scope: Scope) -> tuple[Orders, int]:
-    """The orders and the target of earlier runs' commands, logged; `scope` is extended by them.
-
-    SteeringFileError if they cannot be read.
-    """
-    target = read(settings, "CLOSESPIDER_PAGECOUNT", int)
-    jobdir = build.job_folder(settings)
-    if jobdir is None:
-        return Orders(), target
-    before = read_steering(jobdir)
-    for line in before.lines(target):
+def _obey(commands: Iterable[bytes], frontier: FrontierServer, scope: Scope) -> Orders:
+    """Obey the commands of earlier runs, logged: target, and entries of `scope`. The orders."""
+    before, setting = steered_by(commands), frontier.target
+    for problem in before.problems:
+        logger.warning("steering: %s", problem)
+    for line in before.lines(setting):
         logger.info("%s", line)
     scope.extend(before.allow, before.deny)
-    return Orders(allow=before.allow, deny=before.deny), before.target(target)
-
-
-def _repair_steering(settings: BaseSettings) -> None:
-    """Cut a torn last line off the file of commands. Call it while the frontier has its lock."""
-    jobdir = build.job_folder(settings)
-    if jobdir is None:
-        return
-    path = jobdir / STEERING
-    try:
-        torn = repair(jobdir)
-    except OSError as error:  # then no command can be kept either, and each says so
-        logger.warning("%s cannot be repaired: %s", path, error)
-        return
-    if torn:
-        logger.warning(
-            "%s: the last line is torn, of a command that was never answered. It is cut off: %s",
-            *(path, printable(torn[:_TORN_SHOWN])),
-        )
+    frontier.target = before.target(setting)
+    return Orders(allow=before.allow, deny=before.deny)

@@ -22,14 +22,15 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from webcrawl import openfiles, scrapy_private
+from webcrawl.admission.outage import MANY
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Dropped, Lane, Lease, Outcome, Returned, Step
+from webcrawl.frontier.lease import Dropped, Fetched, Lane, Lease, Outcome, Returned, Step
 from webcrawl.frontier.outbox import Outbox
 from webcrawl.frontier.store import StoreError
-from webcrawl.scheduler.target import Target
+from webcrawl.scheduler.target import SlowPages
 from webcrawl.signals import crawl_closing, fetches_cut
 
 logger = logging.getLogger(__name__)
@@ -41,10 +42,10 @@ _STAGES = {
     Step.SITEMAP: "robots",  # files about a site, beside its pages
 }
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
-# How long a thread that runs Python code, as for a sitemap, makes the event loop wait at each turn.
-# With Python's default, 5 ms, other hosts got 1.5 times fewer pages beside 12 sitemaps of 10 MB.
+# How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
+# each turn. With Python's default, 5 ms, hosts got 1.5 times fewer pages beside such a thread.
 _SWITCH_S = 0.0005
-_ORPHANS_S = 1.0  # interval of the search for leases without a Request in the engine
+_LOOKS_S = 1.0  # interval of the looks for leases without a Request in the engine, and for outages
 _NO_SOCKET_S = 0.5  # pause after a request found no socket
 _WARN_S = 60.0  # least time between two warnings of missing sockets
 
@@ -68,7 +69,7 @@ class Pump:
     ) -> None:
         self.outbox = outbox
         self.under_way: set[PageFetch] = set()
-        self.target = Target(frontier, outbox.placed, cuts_max=concurrency)
+        self._slow = SlowPages(cuts_max=concurrency)
         self.problem = ""  # why the frontier failed
         self.on_orphan: Callable[[PageFetch, Outcome], None] = self.end
         self._crawler = crawler
@@ -82,18 +83,19 @@ class Pump:
         self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
-        self._admitting: dict[asyncio.Task[None], Lease] = {}
+        self._admitting: dict[Lease, asyncio.Task[None]] = {}
         self._stages = frontier.counters.stage_under_way
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._suspicion: asyncio.Task[None] | None = None  # of an outage
         self._end_task: asyncio.Task[None] | None = None
         self._closing_at = 0.0  # when closing began; 0.0 before
         self._fetches_counted = 0  # this process's part of `counters.under_way`
         self._outage_counted_s = 0.0  # its part of `counters.outage_s`
         self._no_socket_until = 0.0  # no lease is taken before this time
         self._warned_at = -math.inf  # when the last warning of missing sockets was logged
-        self._orphans_at = 0.0  # when to search for orphans next
+        self._looks_at = 0.0  # when to look for orphans and for an outage next
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_S)
@@ -131,7 +133,7 @@ class Pump:
     def leased_urls(self) -> set[str]:
         """The URLs of leases whose requests are begun, sent or not."""
         pages = {page_fetch.lease.url for page_fetch in self.under_way}
-        return pages | {lease.url for lease in self._admitting.values()}
+        return pages | {lease.url for lease in self._admitting}
 
     def give_back_window(self) -> None:
         """Give all leases back whose request is not begun, also those that are on their way here.
@@ -148,14 +150,11 @@ class Pump:
             self.outbox.release(lease, Returned())
 
     def end(self, page_fetch: PageFetch, outcome: Outcome) -> None:
-        """Release the lease of `page_fetch`. Hold it back if the page was cut for other pages."""
+        """Release the lease of `page_fetch`."""
         self.under_way.discard(page_fetch)
-        was_cut = self.target.ended(page_fetch)
-        if was_cut and isinstance(outcome, Returned) and not self.is_closing:
-            self.target.held_back.append((page_fetch.lease, outcome))
-            self._changed.set()
-        else:
-            self._give_back(page_fetch.lease, outcome)
+        if isinstance(outcome, Fetched):
+            self._slow.answered(outcome.took_s)
+        self._give_back(page_fetch.lease, outcome)
 
     def _give_back(self, lease: Lease, outcome: Outcome) -> None:
         self.outbox.release(lease, outcome)
@@ -210,12 +209,11 @@ class Pump:
             self._close_spider(TARGET_MET)
             await asyncio.sleep(0)
             return 0.0
-        if now >= self._orphans_at:
-            self._orphans_at = now + _ORPHANS_S
+        if now >= self._looks_at:
+            self._looks_at = now + _LOOKS_S
+            self._look_for_outage(now)
             self._drop_orphans(scrapy_private.requests_under_way(engine))
         self._count_outage()
-        if not self.under_way and not self._window:
-            self._release_held_back()
         wait_s = _POLL_S
         if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
@@ -227,25 +225,17 @@ class Pump:
     async def _refill(self, now: float) -> float:
         """Fill the window; seconds until a host may be ready for it."""
         room = max(self._concurrency - len(self.under_way) - len(self._window), 0)
-        slow = self.target.slow(self.under_way, now) if self._frontier.is_short else []
-        if room == 0 and slow:
-            urls = self.target.cut(slow)
+        if self._frontier.has_spare and (urls := self._slow.cut(self.under_way, now)):
             self._crawler.signals.send_catch_log(fetches_cut, urls=urls)
-        if room == 0 and not self.target.is_waited_for:
+        if room == 0:
             return _POLL_S
-        spare = len(slow) + len(self.target.held_back)
         epoch = self._epoch
-        leases = await self._frontier.acquire_pages(now, room, spare)
+        leases = await self._frontier.acquire(now, room)
         if epoch == self._epoch:
             self._window.extend(leases)
         else:
             self._release_unused(leases)
-        self.target.wake(everyone=self.is_closing)
         return _POLL_S if len(leases) == room else self._frontier.next_at() - now
-
-    def _release_held_back(self) -> None:
-        for lease, outcome in self.target.take_held_back():
-            self.outbox.release(lease, outcome)
 
     async def _admit(self, now: float) -> float:
         """Start admissions; seconds until a host may be ready for one."""
@@ -260,10 +250,9 @@ class Pump:
         if epoch != self._epoch:
             self._release_unused(leases)
             return 0.0
+        loop = asyncio.get_running_loop()
         for lease in leases:
-            task = asyncio.create_task(self._run_admission(lease))
-            self._admitting[task] = lease
-            task.add_done_callback(self._admitting.pop)
+            self._admitting[lease] = loop.create_task(self._run_admission(lease))
         return _POLL_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
 
     def _count_outage(self) -> None:
@@ -290,9 +279,18 @@ class Pump:
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())
         finally:
+            del self._admitting[lease]
             self._stages[stage] -= 1
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
+
+    def _look_for_outage(self, now: float) -> None:
+        """Let a page fetch that is under way count as failed if all servers are silent."""
+        if self._outage.is_on or self._gate.is_shut or len(self.under_way) < MANY:
+            return
+        if self._outage.is_silent(now):
+            waiting = next(iter(self.under_way)).lease
+            self._suspicion = asyncio.create_task(self._admissions.suspect(waiting))
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by another."""
@@ -312,10 +310,8 @@ class Pump:
             self._outage.close()
             self._gate.end()
             self.give_back_window()
-            self._release_held_back()
-            for task in self._admitting:
+            for task in self._admitting.values():
                 task.cancel()
-        self.target.wake(everyone=True)
         if self._frontier.is_met or self.is_cut:
             self._crawler.signals.send_catch_log(fetches_cut)
         if self.is_cut:
@@ -330,11 +326,12 @@ class Pump:
 
     async def close(self) -> None:
         """Stop, hand all links and leases over, then close the frontier and the admissions."""
-        if self._task is not None:
-            self._task.cancel()
-        for task in self._admitting:
+        for each in (self._task, self._suspicion):
+            if each is not None:
+                each.cancel()
+        for task in self._admitting.values():
             task.cancel()
-        await asyncio.gather(*self._admitting, return_exceptions=True)
+        await asyncio.gather(*self._admitting.values(), return_exceptions=True)
         self._count_under_way(0, 0)
         self._wind_down(time.monotonic())
         try:

@@ -5,8 +5,7 @@ small window of acquired leases, which the pump refills (`scheduler.pump`). Only
 `put_seeds` call the frontier.
 
 Invariants: pages leased and not released are at most this process's share of CONCURRENT_REQUESTS,
-so Scrapy's downloader is never full. With CLOSESPIDER_PAGECOUNT only answers that have a place of
-the target reach the spider (`scheduler.target`).
+so Scrapy's downloader is never full.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.reading.reader import LargeBodies
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of, rules_of
@@ -88,6 +88,7 @@ class Scheduler(BaseScheduler):
             keep=build.is_debugging(crawler),  # `scrapy shell` sets the callback later
             are_plain=bool(crawler.settings.get("CLUSTER")),
         )
+        self._gate = crawl_of(crawler).gate
         self._pump = pump
         self._pump.on_orphan = self.finish
         self.controls = controls
@@ -107,10 +108,16 @@ class Scheduler(BaseScheduler):
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
-        outlinks.reads_sitemaps &= bool(getattr(crawler.spidercls, "reads_sitemaps", False))
-        outlinks.reads_sitemaps &= not build.is_debugging(crawler)
-        guesses = build.guesses_sitemaps(settings)
-        sitemaps = Sitemaps(outlinks, frontier.counters.sitemaps, guesses=guesses)
+        spider: Any = crawler.spider
+        large_bodies: LargeBodies | None = (
+            spider.large_bodies if hasattr(type(spider), "large_bodies") else None
+        )
+        outlinks.reads_sitemaps &= large_bodies is not None and not build.is_debugging(crawler)
+        sitemaps = None
+        if large_bodies is not None and outlinks.reads_sitemaps:
+            guesses = build.guesses_sitemaps(settings)
+            counts = frontier.counters.sitemaps
+            sitemaps = Sitemaps(outlinks, counts, large_bodies, guesses=guesses)
         admissions = build.admissions_from(
             settings,
             rules=rules,
@@ -118,7 +125,7 @@ class Scheduler(BaseScheduler):
             record=_recorder(crawler, frontier.counters),
             denied=scope.denied,
             gate=crawl.gate,
-            sitemaps=sitemaps if outlinks.reads_sitemaps else None,
+            sitemaps=sitemaps,
         )
         pump = Pump(
             crawler,
@@ -238,7 +245,7 @@ class Scheduler(BaseScheduler):
             except Exception:  # a user's Request of an earlier run; the code has changed since
                 logger.exception("The request of %s cannot be restored", page_fetch.lease.url)
                 self.finish(page_fetch, Dropped("unreadable"))
-        return None if crawl_of(self._crawler).gate.is_shut else self._users.take_aside()
+        return None if self._gate.is_shut else self._users.take_aside()
 
     def enqueue_request(self, request: Request) -> bool:
         """Queue a user's own Request. False if it is out of scope, not a URL, or a duplicate.
@@ -340,9 +347,10 @@ class Scheduler(BaseScheduler):
             return
         page_fetch.end()
         if isinstance(outcome, Fetched):
-            self.counters.page_bytes += outcome.size_bytes
-            self.counters.fetch_s += outcome.took_s
-            self.counters.count_stage("page", outcome.took_s)
+            counters = self.frontier.counters
+            counters.page_bytes += outcome.size_bytes
+            counters.fetch_s += outcome.took_s
+            counters.count_stage("page", outcome.took_s)
         link = page_fetch.lease.link
         assert link is not None
         if link.payload and not self.comes_again(link, outcome):
@@ -359,18 +367,6 @@ class Scheduler(BaseScheduler):
             case Fetched(status):
                 return self._policy.asks_again(status, link.retries, outcome.retry_after_s)
         return False
-
-    def counts(self, page_fetch: PageFetch) -> bool:
-        """Whether the answer to `page_fetch` has a place of the target, or gets one now."""
-        return self._pump.target.counts(page_fetch, time.monotonic())
-
-    async def wait_to_count(self, page_fetch: PageFetch) -> bool:
-        """Wait until the answer to `page_fetch` counts; False if it will not."""
-        while not self.counts(page_fetch):
-            if self._pump.is_closing:
-                return False
-            await self._pump.target.wait()
-        return True
 
     def spider_opened(self) -> None:
         """A signal handler. The first moment at which a crawl can be ended with CloseSpider."""

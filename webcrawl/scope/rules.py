@@ -71,7 +71,7 @@ class Scope:
         self.allowed_too = HostsAndPatterns()
         self._suffixes = frozenset(_suffix(suffix) for suffix in suffixes)
         self._allowed = HostsAndPatterns(allow := list(allow), "SCOPE_ALLOW")
-        if allow and not self._allowed:  # otherwise an empty file would allow the whole web
+        if allow and not self._allowed.has_any:  # otherwise an empty file would allow the whole web
             raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
         self.domains = list(domains)  # as the spider has them
         self._users_rules = list(rules)
@@ -80,7 +80,7 @@ class Scope:
     @property
     def has_limits(self) -> bool:
         """Whether suffixes, an allow list or domains limit the scope."""
-        return bool(self._suffixes or self._allowed or self.domains)
+        return bool(self._suffixes or self._allowed.has_any or self.domains)
 
     def extend(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
         """Add entries to `allowed_too` and to `denied`. ScopeError; then nothing has changed."""
@@ -102,9 +102,9 @@ class Scope:
                     "" if _is_under(host, suffixes) or too.matches(url, host) else "suffix"
                 )
             )
-        if denied:
+        if denied.has_any:
             rules.append(lambda url, host: "deny" if denied.matches(url, host) else "")
-        if allowed:
+        if allowed.has_any:
             rules.append(
                 lambda url, host: (
                     "" if allowed.matches(url, host) or too.matches(url, host) else "allow"
@@ -153,17 +153,21 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
         yield from (line for line in map(str.strip, lines) if line and line[0] != "#")
 
 
+def check_entry(setting: str, entry: str) -> None:
+    """ScopeError if `entry` cannot be used. One of another process: it may not name a file."""
+    if entry.strip().startswith("@"):
+        raise ScopeError(setting, entry, "a host or expression, and no file")
+    HostsAndPatterns([entry], setting)
+
+
 class HostsAndPatterns:
-    """A set of hosts, and regular expressions. False if it is empty."""
+    """A set of hosts, and regular expressions. `has_any`: it is not empty."""
 
     def __init__(self, entries: Iterable[str] = (), setting: str = "") -> None:
         self._hosts: frozenset[str] = frozenset()
         self._patterns: list[re.Pattern[str]] = []
         self._searches: list[Callable[[str], object]] = []
         self.add(entries, setting)
-
-    def __bool__(self) -> bool:
-        return bool(self._hosts or self._searches)
 
     def add(self, entries: Iterable[str], setting: str) -> None:
         """Add `entries` of `setting`. ScopeError; then nothing has changed. O(all entries)."""
@@ -176,6 +180,7 @@ class HostsAndPatterns:
         searches: list[Callable[[str], object]] = []
         searches += [pattern.search for pattern in _combined(patterns)]
         self._hosts, self._patterns, self._searches = frozenset(hosts), patterns, searches
+        self.has_any = bool(hosts or patterns)
 
     def has_host(self, host: str) -> bool:
         """Whether `host` is one of the hosts, or below one."""

@@ -1,7 +1,7 @@
 """Crawler traps: parts of a site with an endless number of URLs.
 
 Owns the tests for URLs deep inside a trap, and for numbered URLs, which may form a sequence. Pure.
-Every test is linear in the length of the URL. docs/scope.md has the reasons for these
+Every test is linear in the length of the URL. docs/crawling.md has the reasons for these
 limits, and the traps that they do not catch.
 """
 

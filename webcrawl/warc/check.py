@@ -26,7 +26,7 @@ from pathlib import Path
 
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import parse_headers, transfer_codings
-from webcrawl.warc.cdxj import is_not_modified
+from webcrawl.warc.cdxj import head_size, is_not_modified
 from webcrawl.warc.indexcheck import IndexCheck
 from webcrawl.warc.payload import unchunked
 from webcrawl.warc.reader import BadRecord, Record, read
@@ -71,7 +71,6 @@ _ID = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]+>")
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z)?)?)?", re.IGNORECASE)
 _REQUEST_LINE = re.compile(rb"([!#-'*+.^-z|~0-9A-Z-]+) \S+ HTTP/1\.[01]\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/\d+(?:\.\d+)?[ \t]+(\d{3})", re.IGNORECASE)
-_HEAD_END = re.compile(rb"\n\r?\n")
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d+)[ \t]*\r?\n", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[^\n]*chunked", re.IGNORECASE)
 
@@ -280,6 +279,6 @@ def _wrong_digest(record: Record, name: str, candidates: Iterable[bytes]) -> Ite
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:
-    """Head, with its blank line, and body. Lines may end with LF alone, as some servers send."""
-    end = _HEAD_END.search(block)
-    return (block[: end.end()], block[end.end() :]) if end else (block, b"")
+    """Head, with its blank line, and body."""
+    end = head_size(block)
+    return block[:end], block[end:]

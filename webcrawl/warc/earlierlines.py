@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from base64 import b32decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
@@ -24,23 +23,23 @@ PIECE_BYTES: Final = 1 << 20
 LINE_MAX: Final = 1 << 20  # bytes; URLs have 2,000 characters
 SUFFIXES: Final = (".cdxj", ".cdxj.gz")
 
-# Nearly all lines: the fields in the order in which cdxj-indexer and pywb write them.
-_TIME = rb"[12]\d{3}[01]\d[0-3]\d[0-2]\d[0-5]\d[0-5]\d"
-_usual = re.compile(
-    rb"[^ ]+ (" + _TIME + rb') \{"url": "(https?:[^"\\]+)"(?:, "mime": "([^"\\]*)")?'
-    rb'(?:, "status": "[^"\\]*")?, "digest": "(?:sha1:)?([A-Z2-7]{32})"[,}]'
-).match
-_time = re.compile(_TIME).fullmatch
+_time = re.compile(rb"[12]\d{3}[01]\d[0-3]\d[0-2]\d[0-5]\d[0-5]\d").fullmatch
 _base32 = re.compile(r"(?:sha1:)?([A-Za-z2-7]{32})").fullmatch
 _hex = re.compile(r"sha1:([0-9A-Fa-f]{40})").fullmatch
-_read_json = msgspec.json.Decoder(dict[str, Any]).decode
-_ENDS = (b"}", b"}\r")
-_REVISIT = b"warc/revisit"
 _UNREADABLE: Any = (OSError, EOFError, zlib.error, IsalError)
 
 
 class EarlierError(Exception):
     """An index of DEDUP_INDEX cannot be used. One line for the user."""
+
+
+class _Fields(msgspec.Struct):
+    """The fields of a line that are read. Other writers may have other types."""
+
+    url: Any = None
+    digest: Any = None
+    mime: Any = None
+    method: Any = "GET"
 
 
 class Entry(NamedTuple):
@@ -49,6 +48,9 @@ class Entry(NamedTuple):
     digest: bytes  # 20 bytes of its payload, SHA-1
     time: bytes  # its WARC-Date, 14 digits
     url: bytes
+
+
+_read_fields = msgspec.json.Decoder(_Fields).decode
 
 
 class Lines:
@@ -71,7 +73,7 @@ class Lines:
             raise EarlierError(f"{self.path}, line {self.line + 1}: {reason}") from None
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
-        _skip(file, self.position)
+        file.seek(self.position)
         rest = b""
         while piece := file.read(PIECE_BYTES):
             *lines, rest = (rest + piece).split(b"\n")
@@ -97,25 +99,21 @@ class Lines:
         SHA-1; for another method than GET, which a replay finds by another key; for a URL that is
         not http or https; for a header or blank line.
         """
-        usual = _usual(line)
-        if usual and line.endswith(_ENDS) and b'"method"' not in line:
-            time, url, mime, digest = usual.groups()
-            return None if mime == _REVISIT else Entry(raw_digest(digest.decode()), time, url)
         if not line.strip() or line.startswith(b"!"):  # "!meta" of ZipNum, "!OpenWayback-CDXJ"
             return None
         _, time, data = (*line.split(b" ", 2), b"", b"")[:3]
         if not _time(time):
             raise self.broken("no CDXJ: a key, a time of 14 digits and a JSON object were expected")
         try:
-            fields = _read_json(data)
+            fields = _read_fields(data)
         except (msgspec.DecodeError, UnicodeError) as error:
             raise self.broken(f"no CDXJ: {error}") from None
         return _entry_of(fields, time)
 
 
-def _entry_of(fields: dict[str, Any], time: bytes) -> Entry | None:
-    url, digest = fields.get("url"), fields.get("digest")
-    if fields.get("mime") == "warc/revisit" or fields.get("method", "GET") != "GET":
+def _entry_of(fields: _Fields, time: bytes) -> Entry | None:
+    url, digest = fields.url, fields.digest
+    if fields.mime == "warc/revisit" or fields.method != "GET":
         return None
     if not isinstance(url, str) or not url.startswith(("http:", "https:")) or "\n" in url:
         return None
@@ -123,7 +121,7 @@ def _entry_of(fields: dict[str, Any], time: bytes) -> Entry | None:
         return None
     raw = url.encode("utf-8", "replace")
     if found := _base32(digest):
-        return Entry(b32decode(found[1].upper()), time, raw)
+        return Entry(raw_digest(found[1].upper()), time, raw)
     return Entry(bytes.fromhex(found[1]), time, raw) if (found := _hex(digest)) else None
 
 
@@ -153,11 +151,3 @@ def _opened(path: Path) -> BinaryIO:
     if path.suffix != ".gz":
         return path.open("rb")
     return cast("BinaryIO", igzip.IGzipFile(path, "rb"))  # type: ignore[no-untyped-call]
-
-
-def _skip(file: BinaryIO, size_bytes: int) -> None:
-    if not isinstance(file, igzip.IGzipFile):
-        file.seek(size_bytes)
-        return
-    while size_bytes > 0 and (piece := file.read(min(size_bytes, PIECE_BYTES))):
-        size_bytes -= len(piece)

@@ -20,21 +20,17 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from webcrawl.warc.cdxj import Unread, answer_of, cdxj_line, unread_of
+from msgspec import Struct
+
+from webcrawl.warc.cdxj import answer_of, cdxj_line
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
 from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
 
-_BESIDE_BODY = 1 << 20  # bytes; more than the records of nearly all captures take beside the body
-# Lines of the index made at a time. The bytes of their URLs and heads bound it: 40 ms at worst.
-_LINES = 64
-_LINES_BYTES = 32 << 10
+_BESIDE_ANSWER = 1 << 20  # bytes; more than the records of nearly all captures take beside it
 OPEN = ".open"
 
 
@@ -42,7 +38,7 @@ class WarcError(Exception):
     """The archive cannot be written (full disk, no permission). One line for the user."""
 
 
-class Position(NamedTuple):
+class Position(Struct, frozen=True, gc=False):
     """Where the records of a capture are: a file and a range of its bytes."""
 
     filename: str
@@ -96,16 +92,18 @@ class WarcFiles:
 
     def open(self) -> None:
         """Begin the first file, so that an unwritable folder fails at the start. WarcError."""
-        with self._named():
+        try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = self._begin()
+        except OSError as error:
+            raise self._failed(error) from None
 
     def write(self, capture: Capture) -> Position:
         """Append the records of `capture`, all of them or, with WarcError, no part of them.
 
         A file exceeds the maximum size only if it holds a single capture.
         """
-        with self._named():
+        try:
             file = self._file = self._file or self._begin()
             data = _members(capture, file.id)
             size = file.size + sum(map(len, data))
@@ -117,24 +115,30 @@ class WarcFiles:
             file.captures += 1
             file.revisits += capture.is_revisit
             return Position(file.name, offset, file.size - offset)
+        except OSError as error:
+            raise self._failed(error) from None
 
     def may_finish(self, capture: Capture) -> bool:
         """Whether `write` may have to finish a file first: its fsync takes long."""
         size = self._file.size if self._file is not None else 0
-        body_bytes = len(capture.exchange.body) if capture.has_answer else 0
-        return size + body_bytes > self._max_size - _BESIDE_BODY
+        answer_bytes = capture.exchange.size_bytes if capture.has_answer else 0
+        return size + answer_bytes > self._max_size - _BESIDE_ANSWER
 
     def sync(self) -> None:
         """Return once all captures written so far are on the disk. WarcError."""
-        if self._file is not None:
-            with self._named():
+        try:
+            if self._file is not None:
                 os.fsync(self._file.fd)
+        except OSError as error:
+            raise self._failed(error) from None
 
     def close(self) -> None:
         """Finish the last file; remove it if it holds its warcinfo record only. WarcError."""
-        if self._file is not None:
-            with self._named():
+        try:
+            if self._file is not None:
                 self._finish()
+        except OSError as error:
+            raise self._failed(error) from None
 
     def _begin(self) -> _File:
         now = time.time()
@@ -169,15 +173,9 @@ class WarcFiles:
         written.revisits += file.revisits
         written.size_bytes += file.size
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Raise WarcError, which names the setting, in place of OSError."""
-        try:
-            yield
-        except OSError as error:
-            raise WarcError(
-                f"WARC_DIR = {str(self.folder)!r} cannot be written: {error.strerror or error}"
-            ) from None
+    def _failed(self, error: OSError) -> WarcError:
+        problem = error.strerror or error
+        return WarcError(f"WARC_DIR = {str(self.folder)!r} cannot be written: {problem}")
 
 
 class _File:
@@ -193,8 +191,6 @@ class _File:
             raise FileExistsError(path)
         self.fd = os.open(self._open_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._index = new_index(path) if has_index else None
-        self._unread: list[tuple[Unread, int, int]] = []  # captures without a line, and places
-        self._unread_bytes = 0  # of their URLs and heads
         lock(self.fd)
         if not os.fstat(self.fd).st_nlink:  # removed by a `recovery` before the lock was held
             os.close(self.fd)
@@ -210,29 +206,16 @@ class _File:
             return self.append(members)
         self._index.make_room()
         offset = self.append(members)
-        unread = unread_of(capture)
-        self._unread.append((unread, offset, len(members[0])))
-        self._unread_bytes += len(unread.url) + len(unread.head)
-        if len(self._unread) == _LINES or self._unread_bytes > _LINES_BYTES:
-            self._add_lines()
+        self._index.add(cdxj_line(answer_of(capture), self.name, offset, len(members[0])))
         return offset
-
-    def _add_lines(self) -> None:
-        """Make the lines of the last captures, all at once: each is then three times as fast."""
-        assert self._index is not None
-        for unread, offset, size_bytes in self._unread:
-            self._index.add(cdxj_line(answer_of(unread), self.name, offset, size_bytes))
-        self._unread.clear()
-        self._unread_bytes = 0
 
     def append(self, members: list[bytes]) -> int:
         """Append `members`, gzip members; return the offset of the first."""
-        offset = self.size
-        data = memoryview(b"".join(members))
-        done = 0
+        data, offset = b"".join(members), self.size
         try:
-            while done < len(data):
-                done += os.pwrite(self.fd, data[done:], offset + done)
+            done = os.pwrite(self.fd, data, offset)
+            while rest := data[done:]:
+                done += os.pwrite(self.fd, rest, offset + done)
         except OSError:
             os.ftruncate(self.fd, offset)
             raise
@@ -245,7 +228,6 @@ class _File:
         try:
             os.fsync(self.fd)
             if self._index is not None:
-                self._add_lines()
                 self._index.publish()
             publish(self._open_path, self._path)
         finally:

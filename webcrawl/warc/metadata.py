@@ -22,25 +22,14 @@ def page_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
     The links in a list comprehension, which lets other threads run: there may be 750,000.
     """
     links = [("outlink", link) for link in page.links]
-    return (
-        *_discovery(page),
-        *_times(exchange),
-        *_connection(exchange),
-        *_content(page, exchange),
-        *signal_lines(page.signals),
-        *links,
-    )
+    found = _present((*_fetch(page, exchange), *_content(page, exchange)))
+    return (*found, *signal_lines(page.signals), *links)
 
 
 def unarchived_metadata(page: Page, exchange: Exchange) -> tuple[Line, ...]:
     """The lines for a page of which its owner forbids to keep a copy: nothing of its content."""
-    return (
-        ("notArchived", "noarchive"),
-        *_discovery(page),
-        *_times(exchange),
-        *_connection(exchange),
-        *signal_lines(page.signals),
-    )
+    found = _present(_fetch(page, exchange))
+    return (("notArchived", "noarchive"), *found, *signal_lines(page.signals))
 
 
 def signal_lines(signals: Iterable[str]) -> Iterator[Line]:
@@ -48,60 +37,48 @@ def signal_lines(signals: Iterable[str]) -> Iterator[Line]:
     return zip(repeat("ownerSignal"), signals)
 
 
-def _discovery(page: Page) -> Iterator[Line]:
-    """How the crawl found the page; no line for a seed.
+def _present(lines: tuple[Line, ...]) -> list[Line]:
+    """The lines that have a value."""
+    return [line for line in lines if line[1]]
+
+
+def _fetch(page: Page, exchange: Exchange) -> tuple[Line, ...]:
+    """How the crawl found the page (no line for a seed), its times, and its connection.
 
     Deviation: hopsFromSeed has one L per link, then one R per redirect in a row. Heritrix has them
     in the order in which they were followed.
     """
-    hops = "L" * page.depth + "R" * page.redirects
-    if page.via:
-        yield "via", page.via
-    if hops:
-        yield "hopsFromSeed", hops
-
-
-def _times(exchange: Exchange) -> Iterator[Line]:
-    for name, seconds in (
-        ("fetchTimeMs", exchange.total_s),
-        ("dnsTimeMs", exchange.dns_s),
-        ("connectTimeMs", exchange.connect_s),
-        ("firstByteTimeMs", exchange.first_byte_s),
-    ):
-        yield name, str(round(seconds * 1000))
-
-
-def _connection(exchange: Exchange) -> Iterator[Line]:
+    times = (
+        ("via", page.via),
+        ("hopsFromSeed", "L" * page.depth + "R" * page.redirects),
+        ("fetchTimeMs", f"{exchange.total_s * 1000:.0f}"),
+        ("dnsTimeMs", f"{exchange.dns_s * 1000:.0f}"),
+        ("connectTimeMs", f"{exchange.connect_s * 1000:.0f}"),
+        ("firstByteTimeMs", f"{exchange.first_byte_s * 1000:.0f}"),
+    )
     tls = exchange.tls
     if tls is None:
-        return
-    yield "tlsVersion", tls.version
-    yield "tlsCipherSuite", tls.cipher
-    yield "tlsCertificateSha256", tls.fingerprint
-    if tls.problem:
-        yield "tlsProblem", tls.problem
+        return times
+    return (
+        *times,
+        ("tlsVersion", tls.version),
+        ("tlsCipherSuite", tls.cipher),
+        ("tlsCertificateSha256", tls.fingerprint),
+        ("tlsProblem", tls.problem),
+    )
 
 
-def _content(page: Page, exchange: Exchange) -> Iterator[Line]:
-    if page.wall:
-        yield "wall", page.wall
-    if exchange.reconstructed:
-        yield "reconstructed", "true"
-    if exchange.via_proxy:
-        yield "viaProxy", "true"
-    if exchange.headers_omitted:
-        yield "requestHeadersOmitted", ", ".join(exchange.headers_omitted)
-    if exchange.cached:
-        yield "cached", "true"
-    if exchange.body_replaced:
-        yield "bodyReplaced", "true"
-    if page.charset:
-        yield "charsetForLinkExtraction", page.charset
-    if exchange.decode_problem:
-        yield "decodeProblem", exchange.decode_problem
-    if page.unchanged:
-        yield "unchanged", "true"
-    if page.duplicate_of:
-        yield "duplicateOf", page.duplicate_of
-    if page.redirect_to:
-        yield "outlink", page.redirect_to
+def _content(page: Page, exchange: Exchange) -> tuple[Line, ...]:
+    return (
+        ("wall", page.wall),
+        ("reconstructed", "true" if exchange.reconstructed else ""),
+        ("viaProxy", "true" if exchange.via_proxy else ""),
+        ("requestHeadersOmitted", ", ".join(exchange.headers_omitted)),
+        ("cached", "true" if exchange.cached else ""),
+        ("bodyReplaced", "true" if exchange.body_replaced else ""),
+        ("charsetForLinkExtraction", page.charset),
+        ("decodeProblem", exchange.decode_problem),
+        ("unchanged", "true" if page.unchanged else ""),
+        ("duplicateOf", page.duplicate_of),
+        ("outlink", page.redirect_to),
+    )

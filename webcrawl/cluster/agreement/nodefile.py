@@ -38,7 +38,8 @@ class NodeFile(Struct, frozen=True):
     era -- of the KV whose records of shards are whole, as far as the node knows
     goal, goal_version -- of the target, as last seen
     goal_setting -- CLOSESPIDER_PAGECOUNT of the last run; -1: there was none
-    orders -- the last orders (`steering`) whose entries are all in `steering.jsonl`
+    orders -- the last orders (`steering`) whose entries are all in `commands`
+    commands -- `allow` and `deny` of the user, each as JSON (`crawl.keptcommands`)
     map -- by shard, also those of other nodes: as last seen
     ended -- number of the last end of the crawl that this node has carried out
     begun -- by shard: the epoch in which this node began to use its folder; it has these shards
@@ -57,10 +58,15 @@ class NodeFile(Struct, frozen=True):
     goal_version: int = 0
     goal_setting: int = -1
     orders: str = ""
+    commands: list[str] = []
     ended: int = 0
     map: dict[int, ShardRecord] = {}
     begun: dict[int, int] = {}
     empty: list[int] = []
+
+    @property
+    def command_rows(self) -> list[bytes]:
+        return [command.encode() for command in self.commands]
 
 
 class NodeStore:

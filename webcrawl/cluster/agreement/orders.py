@@ -1,4 +1,4 @@
-"""Steering of all nodes (docs/steering.md): one record has the whole state, by compare-and-set.
+"""Steering of all nodes (docs/watching.md): one record has the whole state, by compare-and-set.
 
 Each node looks at it with each heartbeat and carries out what it has not yet. An entry is added
 once, however often its command is repeated: the answer to an update may have been lost. `stop` is
@@ -7,6 +7,7 @@ no order but an end (`ending`); a target is in `target`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -14,6 +15,11 @@ from msgspec.structs import replace
 from webcrawl.cluster.agreement.records import ORDERS, OrdersRecord, change, read
 from webcrawl.cluster.bus import Bus
 from webcrawl.frontier.shared.wire import Orders
+from webcrawl.scope import ScopeError
+from webcrawl.scope.rules import check_entry
+from webcrawl.wording import printable
+
+logger = logging.getLogger(__name__)
 
 
 class SharedOrders:
@@ -22,14 +28,29 @@ class SharedOrders:
     def __init__(self, bus: Bus) -> None:
         self.record = OrdersRecord()
         self._bus = bus
+        self._usable: dict[tuple[str, str], bool] = {}  # of each entry met, by its command
 
     def __repr__(self) -> str:
         return f"<SharedOrders {self.record.version}>"
 
     @property
     def orders(self) -> Orders:
-        """For the processes of this node."""
-        return Orders(self.record.is_paused, self.record.allow, self.record.deny)
+        """For the processes of this node, without entries that cannot be used."""
+        allow = tuple(each for each in self.record.allow if self._is_usable("allow", each))
+        deny = tuple(each for each in self.record.deny if self._is_usable("deny", each))
+        return Orders(self.record.is_paused, allow, deny)
+
+    def _is_usable(self, command: str, entry: str) -> bool:
+        usable = self._usable.get((command, entry))
+        if usable is None:
+            try:
+                check_entry(command, entry)
+                usable = True
+            except ScopeError as error:
+                logger.warning("An entry on the bus is not obeyed: %s", printable(str(error)))
+                usable = False
+            self._usable[command, entry] = usable
+        return usable
 
     async def look(self) -> bool:
         """Read the record; whether it differs from before. BusError.

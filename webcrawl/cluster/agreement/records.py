@@ -138,7 +138,7 @@ class TargetRecord(Struct, frozen=True):
 
 
 class OrdersRecord(Struct, frozen=True):
-    """`orders`: how the crawl is steered, the whole state (docs/steering.md)."""
+    """`orders`: how the crawl is steered, the whole state (docs/watching.md)."""
 
     version: int = 0
     is_paused: bool = False

@@ -83,8 +83,7 @@ class SharedTarget:
         keeps -- unused places that cannot be given back: answers have them, or pages under way
         leaving -- a shard that is about to go to another node, of which no page is under way: the
             other shards get its unused places, since this node's pages have some of them
-        A lower goal takes unused places away: let no answer have one until this returns
-        (`Orders.holds_places`). Returns `places`. Call it when unused places are few, when the node
+        Returns `places`. Call it when unused places are few, when the node
         runs out of URLs, and after a change of the goal. Without shards it only reads.
         """
         self._limit = limit = sum(shards.values()) + max(

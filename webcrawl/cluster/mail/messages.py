@@ -29,6 +29,7 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 from msgspec import Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
+from msgspec.structs import astuple
 
 from webcrawl.frontier.lease import LISTED, Link
 from webcrawl.frontier.mailbox import (
@@ -167,19 +168,20 @@ def unpack(batch: Batch) -> list[Mail]:
 # What a frontier may be given
 
 _NUMBER_MAX = 1 << 31
-_FRESH = Link("", "")[5:]  # a link that was never leased, and has no payload
+_FRESH = astuple(Link("", ""))[5:]  # a link that was never leased, and has no payload
 _VISIBLE = bytes(range(0x21, 0x7F))  # the characters of a canonical URL
 _HOST = bytes(set(_VISIBLE) - set(b"/\\?#@%") - set(range(ord("A"), ord("Z") + 1)))
 # The places of numbers in the rest of a link.
 _NUMBER_PLACES = _SEQUENCE, _SITEMAP, _LASTMOD = tuple(
-    Link._fields[5:].index(name) for name in ("sequence", "sitemap", "lastmod")
+    Link.__struct_fields__[5:].index(name) for name in ("sequence", "sitemap", "lastmod")
 )
 _LASTMOD_MAX = 1 << 40
 
 
 def _are_sound_links(found: Sequence[FoundLink]) -> bool:
     """Column by column: 0.6 µs a link."""
-    urls, hosts, depths, redirects, vias, *rest = zip(*(row.link for row in found), strict=True)
+    links = [astuple(row.link) for row in found]
+    urls, hosts, depths, redirects, vias, *rest = zip(*links, strict=True)
     for n, (column, fresh) in enumerate(zip(rest, _FRESH, strict=True)):
         if n not in _NUMBER_PLACES and column.count(fresh) != len(found):
             return False

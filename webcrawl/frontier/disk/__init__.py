@@ -4,13 +4,14 @@ Read in this order:
 
 1. `database`: RocksDB as an ordered map of bytes with commits; its options and its memory.
 2. `rows`: the keys and values of all rows. `hostrows`: the value of a host's row.
-3. `seenrows`: the rows of URLs. `visitrows`: the rows of pages that are visited again. `queue`: the
-   queue of a host, and the lines of hosts that wait.
+3. `rowline`: a line of rows, the first of them in memory. `seenrows`: the rows of URLs.
+   `visitrows`: the rows of pages that are visited again. `queue`: the queue of a host, and the
+   lines of hosts that wait.
 4. `store`: `Store`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 7; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
+Rows, format 11; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
 database has one column family. The first byte of a key is the kind of the row, a constant in
 `rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
 crawl; its reader in an `Inspection`.
@@ -41,6 +42,8 @@ crawl; its reader in an `Inspection`.
   `Store.keep_robots_task`; read once by the next run (`robots_tasks`).
 - VISIT `v` time, half a fingerprint: a page that is visited again at this time: its URL, and a
   `visitstate`. The status of the URL has the time too. `VisitRows`; `visit`.
+- COMMAND `y` number: JSON: a command of the user that later runs obey (`crawl.keptcommands`).
+  `Store.keep_command`, `commands`; `commands`.
 
 A commit writes all changes of one batch, in rows of all kinds, or nothing. Once it has returned, a
 kill of the process loses nothing of it. A power failure may lose the last commits: all commits

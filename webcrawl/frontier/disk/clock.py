@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import host_row_set_back
@@ -108,7 +110,7 @@ def _changes(db: Database, seen_key: int, correction: Correction) -> Iterator[No
             state = VisitState.of_row(link.visit)
             if state.last_at > correction.now:
                 correction.set_back(state)
-                db.put(key, rows.link_row(link._replace(visit=state.to_row())))
+                db.put(key, rows.link_row(replace(link, visit=state.to_row())))
                 yield
     for key, row in db.rows(rows.VISIT):
         if _set_visit_back(db, key, row, seen_key, correction):
@@ -130,7 +132,7 @@ def _set_visit_back(
     status = rows.read_status(seen) if seen else None
     if status is None:  # no time finds the page: a row that is damaged
         return False
-    status = status._replace(time=correction.of(status.time), visit_ms=due_ms)
+    status = replace(status, time=correction.of(status.time), visit_ms=due_ms)
     db.delete(key)
     db.put(rows.visit_key(due_ms, mark), rows.visit_row(url, state.to_row()))
     db.put(rows.SEEN + mark, rows.status_row(status))

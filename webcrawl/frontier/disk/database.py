@@ -10,7 +10,7 @@ Memory: two write buffers, `_CACHE_BYTES` of blocks, a filter of 1.2 bytes per r
 few bytes per `_BLOCK_BYTES` on disk, and the uncommitted changes. In all 40 MB and 4 bytes per URL,
 measured to ten million URLs. Blocks of data are cached by the operating system.
 RocksDB writes sorted files one after the other, so the cost of a random key does not grow with the
-map as in a B-tree (docs/dependencies.md).
+map as in a B-tree (docs/architecture.md).
 """
 
 from __future__ import annotations
@@ -72,14 +72,20 @@ class Database:
         self._changes: dict[bytes, bytes | None] = {}
         access = AccessType.read_only() if read_only else AccessType.read_write()
         if folder is not None and not is_begun(folder) and read_only:
-            raise StoreError(f"{folder} is no frontier: it does not exist or is empty")
+            raise StoreError(
+                f"{folder} is no frontier: it does not exist or is empty. A crawl with"
+                " FRONTIER_STORE=memory leaves none"
+            )
         options = _options(read_only, damaged_log)
         with ExitStack() as opening:
             if folder is None:  # rocksdict makes the folder in any case
                 options.set_env(Env.mem_env())
                 folder = Path(opening.enter_context(TemporaryDirectory(prefix="webcrawl-")))
             try:
-                self._rows: Any = Rdict(str(folder), options, access_type=access)
+                # With the column family: else rocksdict takes the options of the last run from a
+                # file, which leaves the filters out.
+                families = {"default": options}
+                self._rows: Any = Rdict(str(folder), options, families, access)
                 self._rows.set_read_options(_read_options())
             except Exception as error:
                 raise self._broken(error) from None
@@ -129,6 +135,15 @@ class Database:
             raise self._broken(error) from None
         self._changes.clear()
 
+    def sync(self) -> None:
+        """Return once all commits are on the disk: a power failure now loses none. StoreError."""
+        if self.folder is _MEMORY:
+            return
+        try:
+            self._rows.flush_wal(True)
+        except Exception as error:
+            raise self._broken(error) from None
+
     def rows(self, prefix: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Rows of the last commit whose key begins with `prefix`, in order, behind the key `after`.
 
@@ -150,6 +165,11 @@ class Database:
         except Exception as error:
             raise self._broken(error) from None
 
+    def added(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Rows put since the last commit whose key begins with `prefix`. O(changes)."""
+        changes = self._changes.items()
+        return [(key, row) for key, row in changes if row is not None and key.startswith(prefix)]
+
     def checkpoint(self, folder: Path) -> None:
         """Write the last commit to `folder`, which must not exist: a database of its own.
 
@@ -163,9 +183,9 @@ class Database:
     def close(self) -> None:
         """Drop uncommitted changes, and sync the log: a power failure now loses no commit."""
         in_memory = self.folder is _MEMORY
+        if not self._read_only:
+            self.sync()
         try:
-            if not (self._read_only or in_memory):
-                self._rows.flush_wal(True)
             self._rows.close()
         except Exception as error:
             if not in_memory:  # RocksDB closes the one in memory, and says that it has no log

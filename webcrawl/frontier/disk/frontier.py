@@ -11,10 +11,10 @@ are as of the last batch.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
@@ -31,7 +31,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.mailbox import Abroad, Mail, Packed
+from webcrawl.frontier.mailbox import Abroad
 from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.store import StoreError
@@ -39,13 +39,9 @@ from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
-RETRY = "frontier.retry"  # beside FOLDER: `scrapy frontier --retry` leaves its reasons in it
 ACTIVE_HOSTS_MAX = 20_000
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
-_LANES = tuple(Lane)  # an enumeration is iterated in Python
 
 
 class LocalFrontier(Frontier):
@@ -120,6 +116,7 @@ class LocalFrontier(Frontier):
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
+        self.commands = [*self._store.commands().values()]
         self.warnings = [*self._store.warnings, *self._log_warnings()]
         if undated := self._state.undated:
             self.warnings.append(
@@ -128,8 +125,6 @@ class LocalFrontier(Frontier):
             )
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
-        self._checked_at = now  # for a RETRY file
-        self._retrying: tuple[frozenset[str], bytes] | None = None
         # Of a shard, as of the last batch: see `CrawlState`.
         self._is_shard = is_shard
         self.outbox: Mapping[int, tuple[int, int]] = {}
@@ -163,39 +158,12 @@ class LocalFrontier(Frontier):
         return await self._run(lambda: self._state.put(batch, now, force=force))
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        return await self._run(lambda: self._acquire(now, limit, lane))
+        return await self._run(lambda: self._state.acquire(now, limit, lane))
 
-    def _acquire(self, now: float, limit: int, lane: Lane) -> list[Lease]:
-        if now >= self._checked_at + 1.0:
-            self._checked_at = now
-            self._retrying = self._retrying or self._take_retry_file()
-        if self._retrying is not None:
-            reasons, after = self._retrying
-            _, following = self._state.retry(reasons, after, now)
-            self._retrying = None if following is None else (reasons, following)
-        return self._state.acquire(now, limit, lane)
-
-    def _take_retry_file(self) -> tuple[frozenset[str], bytes] | None:
-        """The reasons of `scrapy frontier --retry`, and the key to begin at."""
-        if self._folder is None:
-            return None
-        file = self._folder.path / RETRY
-        try:
-            reasons = frozenset(file.read_text("utf-8").split())
-            file.unlink()
-        except (OSError, ValueError):
-            return None
-        logger.info("Kept URLs are queued again: %s", ", ".join(sorted(reasons)))
-        return reasons, b""
-
-    def retry(self, reasons: Container[str], now: float) -> int:
-        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
-
-        Runs in the calling thread: only while no batch is under way.
-        """
+    async def retry(self, reasons: Container[str], now: float) -> int:
         count, after = 0, b""
         while True:
-            moved, following = self._state.retry(reasons, after, now)
+            moved, following = await self._run(partial(self._state.retry, reasons, after, now))
             count += moved
             if following is None:
                 return count
@@ -216,35 +184,17 @@ class LocalFrontier(Frontier):
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._run(lambda: self._state.set_rules(rules, now))
 
-    async def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """See `CrawlState.receive`, as of the rest down to `set_others_work`."""
-        return await self._run(lambda: self._state.receive(sender, first, mail, now))
-
-    async def receive_each(
-        self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float
-    ) -> None:
-        await self._run(lambda: self._state.receive_each(batches, now))
-
-    async def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
-        return await self._run(
-            lambda: self._state.packed(shard, after, limit, limit_bytes), moves=False
+    async def keep_command(self, row: bytes) -> None:
+        await self._executor.do(
+            lambda: self._do(lambda: self._state.keep_command(row), moves=False), waits=True
         )
 
-    async def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        return await self._run(lambda: self._state.unsent(shard, after, limit), moves=False)
+    async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
+        """Run `work` between two batches: what a shard is asked beside the frontier's interface.
 
-    async def sent(self, shard: int, upto: int) -> None:
-        await self._run(lambda: self._sent(shard, upto), moves=False)
-
-    def _sent(self, shard: int, upto: int) -> None:
-        self._state.sent(shard, upto)
-        self.outbox = self._state.outbox
-
-    async def set_active_max(self, active_max: int) -> None:
-        await self._run(lambda: self._state.set_active_max(active_max))
-
-    async def set_others_work(self, others_work: bool) -> None:
-        await self._run(lambda: self._state.set_others_work(others_work))
+        `moves`: it may change `next_at`, `is_finished`, `outbox`, `inbox` or `fresh`.
+        """
+        return await self._run(lambda: work(self._state), moves=moves)
 
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
@@ -258,9 +208,6 @@ class LocalFrontier(Frontier):
             return dict(self._state.inbox)
 
         return await self._executor.do(write, waits=True)
-
-    async def pages_by_address(self) -> list[tuple[str, int]]:
-        return await self._run(self._state.pages_by_address, moves=False)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]
@@ -294,7 +241,7 @@ class LocalFrontier(Frontier):
         self._state.audit()
 
     def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
-        return self._executor.do(lambda: self._do(batch, moves=moves))
+        return self._executor.do(partial(self._do, batch, moves=moves))
 
     def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
         """Run `batch`. After a failure each later batch raises StoreError: the state in memory is
@@ -316,7 +263,7 @@ class LocalFrontier(Frontier):
         return result
 
     def _publish(self) -> None:
-        self._next_at = [self._state.next_at(lane) for lane in _LANES]
+        self._next_at = self._state.next_at()
         self._finished = self._state.is_finished()
         if self._is_shard:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox

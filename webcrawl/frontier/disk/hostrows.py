@@ -21,17 +21,25 @@ from webcrawl.frontier.pace import NO_PACE, Pace
 _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
 
 
-def host_row(host: Host, utc_s: float, run: int) -> bytes:
-    """The row of `host`. `utc_s` turns monotonic times into UTC; `run` is this run's number."""
+def host_row(
+    host: Host, links: tuple[int, tuple[int, int] | None], utc_s: float, run: int
+) -> bytes:
+    """The row of `host`. `links`: what its queue has on disk (`HostQueue.stored`).
+
+    `utc_s` turns monotonic times into UTC; `run` is this run's number.
+    """
     queue = host.queue
+    known = {}
+    for origin, rules in host.rules.items():
+        known[origin] = rules[0] + utc_s, *rules[1:]
     pace = host.pace if host.pace != NO_PACE else ()
     row = (
-        (queue.host_id, queue.place, *queue.stored()),
+        (queue.host_id, queue.place, *links),
         (host.asked_at and host.asked_at + utc_s, host.next_at + utc_s),
         (host.crawl_delay_s, host.failures, host.dead_addresses, int(host.counted_ahead), *pace),
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
-        {origin: (r[0] + utc_s, *r[1:]) for origin, r in host.rules.items()},
+        known,
         (run, host.deferrals, host.epoch, host.kept, host.pages, host.received_bytes),
     )
     return pickle.dumps(row, 5)

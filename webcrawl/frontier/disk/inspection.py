@@ -116,6 +116,10 @@ class Inspection:
         """The links of `pending`, without the names of their hosts."""
         return (rows.read_link(row, "") for _, row in self._db.rows(rows.QUEUE))
 
+    def commands(self) -> list[bytes]:
+        """The commands of the user that later runs obey."""
+        return [row for _, row in self._db.rows(rows.COMMAND)]
+
     def status(self, url: str) -> UrlStatus | None:
         """The outcome of `url`, None before it has one. KeyError if it was never queued."""
         row = self._db.get(rows.SEEN + fingerprint(url, self._key))

@@ -1,39 +1,33 @@
 """The queue of one host's links on disk, and the lines of hosts that wait on disk.
 
-Memory holds the next link of a queue, and at most 2,000 hosts of a line. Does not know politeness,
+Memory holds the next link of a queue, and the first hosts of a line. Does not know politeness,
 orderings or caps: priorities and ranks come from the frontier.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Container
-from itertools import islice
-from typing import NamedTuple
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.lease import FIRST_KEPT, Link
-
-_LINE_MAX = 1000  # hosts of a line in memory; cut back to it at twice as many
-
-
-class Entry(NamedTuple):
-    """A link in the queue. `number` is its position in the order of arrival over all hosts."""
-
-    number: int
-    link: Link
 
 
 class HostQueue:
     """Links of one host, the lowest (priority, number) first: all on disk, the next also in memory.
+
+    length -- queued links, without the popped one
+    best -- (priority, number) of the next pop; None if the queue is empty
+
+    `number` is a link's position in the order of arrival over all hosts.
 
     A popped link stays on disk until it is dropped: if the process dies first, the next run finds
     it queued. One link is out at a time. A pop seeks one row, behind the key of the link popped
     before: deleted rows in front of that key cost nothing.
     """
 
-    __slots__ = ("_best", "_db", "_head", "_host", "_length", "_out", "host_id", "place")
+    __slots__ = ("_db", "_head", "_host", "_out", "best", "host_id", "key", "length", "place")
 
     def __init__(
         self,
@@ -45,68 +39,57 @@ class HostQueue:
     ) -> None:
         self._db = db
         self._host = host
+        self.key = rows.HOST + host.encode()  # of the row of the host
         self.host_id = host_id
         self.place = b""  # key of the committed WAITING, DEFERRED or ACTIVE row of the host
-        self._length = length
-        self._best = best  # (priority, number)
-        self._head: tuple[int, Entry] | None = None  # the link at `_best`, once it was read
+        self.length = length
+        self.best = best
+        self._head: Link | None = None  # the link at `best`, once it was read
         self._out: tuple[int, int] | None = None  # place of the popped link
-
-    def __len__(self) -> int:
-        """Queued links, without the popped one."""
-        return self._length
 
     def stored(self) -> tuple[int, tuple[int, int] | None]:
         """Length and best place on disk, where the popped link is still queued."""
         if self._out is None:
-            return self._length, self._best
-        return self._length + 1, min(self._out, self._best or self._out)
+            return self.length, self.best
+        return self.length + 1, min(self._out, self.best or self._out)
 
-    def push(self, priority: int, entry: Entry) -> None:
-        """Add a link. `entry.number` is the highest so far, except for kept links."""
-        place = (priority, entry.number)
-        self._db.put(rows.queue_key(self.host_id, *place), rows.link_row(entry.link))
-        self._length += 1
-        if self._best is None or place < self._best:
-            self._best, self._head = place, (priority, entry)
+    def push(self, priority: int, number: int, link: Link) -> None:
+        """Add a link. `number` is the highest so far, except for kept links."""
+        place = (priority, number)
+        self._db.put(rows.queue_key(self.host_id, priority, number), rows.link_row(link))
+        self.length += 1
+        if self.best is None or place < self.best:
+            self.best, self._head = place, link
 
-    def best(self) -> tuple[int, int]:
-        """(priority, number) of the next pop. IndexError if empty."""
-        if self._best is None:
-            raise IndexError("the queue is empty")
-        return self._best
-
-    def peek(self) -> tuple[int, Entry]:
-        """(priority, entry) of the next pop. IndexError if empty."""
-        if self._head is not None:
-            return self._head
-        priority, number = self.best()
-        row = self._db.get(rows.queue_key(self.host_id, priority, number))
-        assert row is not None, f"the row of a link of {self._host} is missing"
-        self._head = priority, Entry(number, rows.read_link(row, self._host))
+    def peek(self) -> Link:
+        """The link of the next pop. There must be one."""
+        if self._head is None:
+            assert self.best is not None, "the queue is empty"
+            row = self._db.get(rows.queue_key(self.host_id, *self.best))
+            assert row is not None, f"the row of a link of {self._host} is missing"
+            self._head = rows.read_link(row, self._host)
         return self._head
 
-    def pop(self) -> tuple[int, Entry]:
-        """Remove the best entry: (priority, entry). IndexError if empty."""
-        popped = self.peek()
-        self._out, self._best, self._head = self._best, None, None
-        self._length -= 1
-        if self._length:
-            priority, (number, _) = popped
-            behind = rows.queue_key(self.host_id, priority, number)
+    def pop(self) -> tuple[int, Link]:
+        """Remove the best link: (priority, link). There must be one."""
+        link, place = self.peek(), self.best
+        assert place is not None
+        self._out, self.best, self._head = place, None, None
+        self.length -= 1
+        if self.length:
+            behind = rows.queue_key(self.host_id, *place)
             found = next(self._db.rows(rows.queue_prefix(self.host_id), behind), None)
             assert found is not None, f"the row of a link of {self._host} is missing"
             key, row = found
-            priority, number = self._best = rows.queue_place(key)
-            self._head = priority, Entry(number, rows.read_link(row, self._host))
-        return popped
+            self.best, self._head = rows.queue_place(key), rows.read_link(row, self._host)
+        return place[0], link
 
     def put_back(self, link: Link) -> int:
         """Queue the popped link again as `link`, at its old position. Returns its priority."""
         assert self._out is not None
         priority, number = self._out
         self._out = None
-        self.push(priority, Entry(number, link))
+        self.push(priority, number, link)
         return priority
 
     def keep(self, link: Link) -> None:
@@ -132,11 +115,11 @@ class HostQueue:
             if link.kept in reasons and place != self._out:
                 taken.append((place[0], link))
                 self._db.delete(key)
-        self._length -= len(taken)
-        if taken and self._best is not None and self._best[0] >= FIRST_KEPT:
+        self.length -= len(taken)
+        if taken and self.best is not None and self.best[0] >= FIRST_KEPT:
             left = self._db.rows(rows.queue_prefix(self.host_id))
             places = (rows.queue_place(key) for key, _ in left)
-            self._best = next((place for place in places if place != self._out), None)
+            self.best = next((place for place in places if place != self._out), None)
             self._head = None
         return taken
 
@@ -150,62 +133,41 @@ class HostQueue:
         self._db.put(rows.queue_key(self.host_id, *after), row)
         if before == self._out:
             self._out = after
-        elif before == self._best:
-            self._best, self._head = after, self._head and (better, self._head[1])
-        elif self._best is not None and after < self._best:
-            self._best, self._head = after, None
+        elif before == self.best:
+            self.best = after
+        elif self.best is not None and after < self.best:
+            self.best, self._head = after, None
 
 
 class HostLine:
-    """Hosts in the order of their keys: all on disk, the head of the line also in memory.
+    """Hosts in the order of their keys: see `RowLine`. `length`: their number.
 
     The keys begin with `prefix`: rows.WAITING for a place among the active hosts, rows.DEFERRED for
-    a point in time. Hosts are added only right before a commit, so a later read finds all of them.
-    Invariant: `_head` has all hosts of the line up to the key `_known_to`.
+    a point in time.
     """
 
     def __init__(self, db: Database, prefix: bytes, length: int = 0) -> None:
         """`length`: the number of hosts on disk."""
-        self._db = db
         self.length = length
-        self._prefix = prefix
-        self._head: list[tuple[bytes, str]] = []
-        self._known_to = prefix
+        self._rows = RowLine(db, prefix)
 
     def first(self) -> bytes | None:
         """Key of the first host, None if there is no host."""
-        return self._head[0][0] if self._head or self._filled() else None
+        row = self._rows.first() if self.length else None
+        return row[0] if row is not None else None
 
     def take(self) -> str | None:
         """Remove the first host; its name, None if there is no host."""
-        if not (self._head or self._filled()):
+        row = self._rows.take() if self.length else None
+        if row is None:
             return None
-        key, host = self._head.pop(0)
         self.length -= 1
-        self._db.delete(key)
-        return host
+        return row[1].decode()
 
     def add(self, key: bytes, host: str) -> None:
         self.length += 1
-        self._db.put(key, host.encode())
-        if key <= self._known_to:
-            insort(self._head, (key, host))
-            if len(self._head) > 2 * _LINE_MAX:
-                del self._head[_LINE_MAX:]
-                self._known_to = self._head[-1][0]
+        self._rows.add(key, host.encode())
 
     def remove(self, key: bytes) -> None:
         self.length -= 1
-        self._db.delete(key)
-        at = bisect_left(self._head, (key, ""))
-        if at < len(self._head) and self._head[at][0] == key:
-            del self._head[at]
-
-    def _filled(self) -> bool:
-        """Read more hosts if the head is empty. Returns whether there is a host."""
-        end = self._prefix + b"\xff"
-        if not self._head and self._known_to < end:
-            following = self._db.rows(self._prefix, self._known_to)
-            self._head = [(key, name.decode()) for key, name in islice(following, _LINE_MAX)]
-            self._known_to = self._head[-1][0] if len(self._head) == _LINE_MAX else end
-        return bool(self._head)
+        self._rows.remove(key)

@@ -1,4 +1,4 @@
-"""The rows of the frontier: keys and values of each kind, as bytes (formats 7 to 10).
+"""The rows of the frontier: keys and values of each kind, as bytes (formats 11 to 14).
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -21,18 +21,18 @@ from webcrawl.frontier.lease import Link, Passed
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.items import Original
 
-FORMAT = 7  # of all rows; raised by a change that an older version would misread
+FORMAT = 11  # of all rows; raised by a change that an older version would misread
 # Added to FORMAT for rows that not all folders have: the mail of a shard, and visits.
 SHARD, VISITS = 1, 2
 SHARD_FORMAT = FORMAT + SHARD
-FORMATS_READ = (7, 8, 9, 10)
+FORMATS_READ = (11, 12, 13, 14)
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
-MAIL, ROBOTS_TASK, VISIT = b"o", b"k", b"v"
+MAIL, ROBOTS_TASK, VISIT, COMMAND = b"o", b"k", b"v", b"y"
 
 # `Link.counted` of each digit in a link's row; the digit of each `Link.counted`.
 _COUNTED = (Passed.NO_TEST, Passed.ROBOTS, Passed.IP, Passed.HOST)
@@ -83,12 +83,12 @@ def read_credit(row: bytes) -> tuple[float, float, int] | None:
 
 def status_row(status: UrlStatus) -> bytes:
     """A dozen bytes and the URLs. Never ends with a line end, unlike a credit."""
-    outcome, time, depth, redirects, via, duplicate_of, visit_ms = status
-    if outcome in _REFUSED_WHEN_FOUND:
-        via = ""
-    head = _STATUS.pack(int(time), min(depth, 0xFFFF), min(redirects, 0xFF))
-    due = f"\n{visit_ms}" if visit_ms else ""
-    return head + f"{outcome}\n{via}\n{duplicate_of}{due}".rstrip().encode()
+    outcome = status.outcome
+    via = "" if outcome in _REFUSED_WHEN_FOUND else status.via
+    depth, redirects = min(status.depth, 0xFFFF), min(status.redirects, 0xFF)
+    head = _STATUS.pack(int(status.time), depth, redirects)
+    due = f"\n{status.visit_ms}" if status.visit_ms else ""
+    return head + f"{outcome}\n{via}\n{status.duplicate_of}{due}".rstrip().encode()
 
 
 def read_status(row: bytes) -> UrlStatus | None:
@@ -174,16 +174,18 @@ def read_visit(row: bytes) -> tuple[str, bytes]:
 
 def link_row(link: Link) -> bytes:
     """Lines of text, then the payload. URLs have no line ends. The host is not in it."""
-    url, _, depth, redirects, via, retries, head_done, counted, payload, sequence, kept = link[:11]
-    numbers = f"{depth} {redirects} {retries} {head_done:d} {_DIGITS[counted]} {sequence}"
+    numbers = (
+        f"{link.depth} {link.redirects} {link.retries} {link.head_done:d} {_DIGITS[link.counted]}"
+        f" {link.sequence}"
+    )
     if link.sitemap or link.lastmod:
-        numbers += f" {kept or _NOT_KEPT} {link.sitemap} {link.lastmod}"
-    elif kept:
-        numbers += f" {kept}"
+        numbers += f" {link.kept or _NOT_KEPT} {link.sitemap} {link.lastmod}"
+    elif link.kept:
+        numbers += f" {link.kept}"
     if link.visit:
         numbers += f" ={b64encode(link.visit).decode()}"
-    head = f"{numbers}\n{via}\n{url}\n"
-    return head.encode() + payload
+    head = f"{numbers}\n{link.via}\n{link.url}\n"
+    return head.encode() + link.payload
 
 
 def read_link(row: bytes, host: str) -> Link:

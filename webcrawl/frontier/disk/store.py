@@ -3,20 +3,23 @@
 Owns the moment when a row is written. One commit at the end of a batch has all changes of that
 batch, so a run after a kill resumes from one consistent state of the crawl.
 
-Memory: that of `Database`, the heads of two lines of hosts, and the changes of the batch.
+Memory: that of `Database`, the heads of lines (`RowLine`), and the changes of the batch.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice
 from math import inf
 from pathlib import Path
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk import rows
@@ -25,6 +28,7 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.queue import HostLine, HostQueue
+from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import Credits, SeenRows
 from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
@@ -37,7 +41,7 @@ from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
-_RESTING = (State.IDLE, State.WAITING, State.DEFERRED)
+NONE_WAITS: Final = (sys.maxsize, 0)
 
 
 class Store:
@@ -93,6 +97,7 @@ class Store:
         self._line = HostLine(self._db, rows.WAITING, self.numbers.get("waiting", 0))
         self._deferred = HostLine(self._db, rows.DEFERRED, self.numbers.get("deferred", 0))
         self._lines = {rows.WAITING: self._line, rows.DEFERRED: self._deferred}
+        self._mail: dict[int, RowLine] = {}  # by shard
         self._seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
         if rows.has(row["format"], rows.VISITS):
@@ -124,7 +129,7 @@ class Store:
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self._seen.status(link.url)
             if before is not None and before.visit_ms:
-                status = status._replace(visit_ms=before.visit_ms)
+                status = replace(status, visit_ms=before.visit_ms)
         self._seen.keep(link.url, rows.status_row(status))
 
     def counts(self, kind: str) -> Counts:
@@ -178,10 +183,10 @@ class Store:
         """Names of the hosts that were active when an earlier run ended."""
         return [name.decode() for _, name in self._db.rows(rows.ACTIVE)]
 
-    def best_waiting(self) -> tuple[int, int] | None:
-        """(rank, number) of the best waiting host; None if no host waits."""
-        first = self._line.first()
-        return rows.waiting_place(first) if first else None
+    def best_waiting(self) -> tuple[int, int]:
+        """(rank, number) of the best waiting host; NONE_WAITS, behind all hosts, if none waits."""
+        first = self._line.first() if self._line.length else None
+        return rows.waiting_place(first) if first else NONE_WAITS
 
     def stored_hosts(self) -> StoredHosts:
         """Numbers of hosts, as of the last commit."""
@@ -193,7 +198,7 @@ class Store:
 
     def next_due_at(self) -> float:
         """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
-        first = self._deferred.first()
+        first = self._deferred.first() if self._deferred.length else None
         if first is None:
             return inf
         run, at = rows.deferred_place(first)
@@ -231,18 +236,24 @@ class Store:
 
     def put_mail(self, shard: int, last: int, row: bytes) -> None:
         """Keep a row of mail for `shard`, of which the last one has number `last`."""
-        self._db.put(rows.mail_key(shard, last), row)
+        self._mail_line(shard).add(rows.mail_key(shard, last), row)
 
     def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
         """The rows for `shard` with mail behind number `after`, in order, as of the last commit.
 
         The first row may begin before. Each with the number of its last mail.
         """
-        found = self._db.rows(rows.mail_prefix(shard), rows.mail_key(shard, after))
+        found = self._mail_line(shard).rows(rows.mail_key(shard, after))
         return ((rows.mail_number(key), row) for key, row in found)
 
     def drop_mail(self, shard: int, last: int) -> None:
-        self._db.delete(rows.mail_key(shard, last))
+        self._mail_line(shard).remove(rows.mail_key(shard, last))
+
+    def _mail_line(self, shard: int) -> RowLine:
+        line = self._mail.get(shard)
+        if line is None:
+            line = self._mail[shard] = RowLine(self._db, rows.mail_prefix(shard))
+        return line
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:
         """Keep the task for a foreign `origin`, in place of an earlier one."""
@@ -255,16 +266,31 @@ class Store:
         """The rows that an earlier run kept."""
         return [row for _, row in self._db.rows(rows.ROBOTS_TASK)]
 
+    # Commands of the user, for later runs
+
+    def commands(self) -> dict[bytes, bytes]:
+        """The rows of those that are kept, in their order, by key, as of the last commit."""
+        return dict(self._db.rows(rows.COMMAND))
+
+    def keep_command(self, row: bytes) -> None:
+        """Keep a command behind all others."""
+        last = max(self.commands(), default=rows.COMMAND + bytes(4))
+        self._db.put((int.from_bytes(last) + 1).to_bytes(len(last)), row)
+
     # Commits
+
+    def sync(self) -> None:
+        """Return once all commits are on the disk. StoreError."""
+        self._db.sync()
 
     def commit(self, changed: Iterable[Host], numbers: Callable[[], Numbers]) -> Iterable[Host]:
         """Keep all changes. Returns those of `changed` that may leave the workbench."""
         dispensable = []
         for host in changed:
-            self._move(host)
-            row = host_row(host, self.utc_s, self.run)
-            self._db.put(rows.HOST + host.name.encode(), row)
-            if host.state in _RESTING and not host.robots_tasks and not host.robots_elsewhere:
+            links = host.queue.stored()
+            self._move(host, has_links=links[0] > 0)
+            self._db.put(host.queue.key, host_row(host, links, self.utc_s, self.run))
+            if not (host.state.is_active or host.robots_tasks or host.robots_elsewhere):
                 dispensable.append(host)
         self._taken.clear()
         kept = numbers()
@@ -278,17 +304,19 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def _move(self, host: Host) -> None:
+    def _move(self, host: Host, *, has_links: bool) -> None:
         """Write the one WAITING, DEFERRED or ACTIVE row of `host`; no row if it has no links."""
         queue = host.queue
         before = b"" if host.name in self._taken else queue.place
         if host.state is State.WAITING:
-            number = queue.best()[1] if queue else 0
+            number = queue.best[1] if queue.best else 0
             place = rows.waiting_key(host.rank, number, queue.host_id)
         elif host.state is State.DEFERRED:
             place = rows.deferred_key(self.run, host.due_at + self.utc_s, queue.host_id)
+        elif has_links and before[:1] == rows.ACTIVE:
+            return
         else:
-            place = rows.active_key(queue.host_id) if queue.stored()[0] else b""
+            place = rows.active_key(queue.host_id) if has_links else b""
         queue.place = place
         if place == before:
             return

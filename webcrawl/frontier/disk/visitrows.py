@@ -4,61 +4,51 @@ A page between two visits has one VISIT row. Its key begins with its time, so th
 are read in order; the page's status has that time too, which finds the row of a URL. While a page
 is queued or leased, its QUEUE row has the state instead.
 
-Memory: at most _HEAD_MAX * 2 rows, the next that are due; 0.5 MB. Times are monotonic seconds.
+Memory: the next rows that are due (`RowLine`). Times are monotonic seconds.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from itertools import islice
 from math import ceil, inf
+
+from msgspec.structs import replace
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import SeenRows
 from webcrawl.frontier.store import UrlStatus
 
-_HEAD_MAX = 1000
-_END = rows.VISIT + b"\xff"
-
 
 class VisitRows:
-    """The pages between two visits. A row that is added is read after the next commit.
-
-    Invariant: `_head` has all rows up to the key `_known_to`.
-    """
+    """The pages between two visits."""
 
     def __init__(self, db: Database, seen: SeenRows, utc_s: float) -> None:
         """`utc_s` turns monotonic times into UTC."""
         self._db = db
         self._seen = seen
         self._utc_s = utc_s
-        self._head: list[tuple[bytes, bytes]] = []
-        self._known_to = rows.VISIT
+        self._line = RowLine(db, rows.VISIT)
 
     def next_due_at(self) -> float:
         """When the next page is due; inf if there is none."""
-        return rows.visit_time(self._head[0][0]) / 1000 - self._utc_s if self._filled() else inf
+        first = self._line.first()
+        return rows.visit_time(first[0]) / 1000 - self._utc_s if first is not None else inf
 
     def take_due(self, now: float, limit: int) -> list[tuple[str, bytes]]:
         """Remove up to `limit` pages that are due: (URL, row of its state), in order."""
         taken: list[tuple[str, bytes]] = []
         while len(taken) < limit and self.next_due_at() <= now:
-            key, row = self._head.pop(0)
-            self._db.delete(key)
-            taken.append(rows.read_visit(row))
+            row = self._line.take()
+            assert row is not None
+            taken.append(rows.read_visit(row[1]))
         return taken
 
     def add(self, url: str, at: float, state: bytes) -> None:
         """The page is due at `at`. Its status, which is kept before, gets the time."""
         at_ms = max(ceil((at + self._utc_s) * 1000), 1)
-        key, row = rows.visit_key(at_ms, self._seen.fingerprint(url)), rows.visit_row(url, state)
-        self._db.put(key, row)
-        if key <= self._known_to:
-            insort(self._head, (key, row))
-            if len(self._head) > 2 * _HEAD_MAX:
-                del self._head[_HEAD_MAX:]
-                self._known_to = self._head[-1][0]
+        key = rows.visit_key(at_ms, self._seen.fingerprint(url))
+        self._line.add(key, rows.visit_row(url, state))
         self._note(url, at_ms)
 
     def find(self, url: str) -> tuple[float, bytes] | None:
@@ -87,11 +77,7 @@ class VisitRows:
     def take(self, url: str, at: float) -> None:
         """Remove the row that `find` has found: as `take_due`, for a page that will be queued."""
         at_ms = round((at + self._utc_s) * 1000)
-        key = rows.visit_key(at_ms, self._seen.fingerprint(url))
-        self._db.delete(key)
-        place = bisect_left(self._head, (key, b""))
-        if place < len(self._head) and self._head[place][0] == key:
-            del self._head[place]
+        self._line.remove(rows.visit_key(at_ms, self._seen.fingerprint(url)))
 
     def end(self, url: str) -> None:
         """The page is not visited again."""
@@ -100,12 +86,4 @@ class VisitRows:
     def _note(self, url: str, at_ms: int) -> None:
         status = self._seen.status(url)
         if status is not None and status.visit_ms != at_ms:
-            self._seen.keep(url, rows.status_row(status._replace(visit_ms=at_ms)))
-
-    def _filled(self) -> bool:
-        """Read more rows if the head is empty. Returns whether there is a row."""
-        if not self._head and self._known_to < _END:
-            following = self._db.rows(rows.VISIT, self._known_to)
-            self._head = list(islice(following, _HEAD_MAX))
-            self._known_to = self._head[-1][0] if len(self._head) == _HEAD_MAX else _END
-        return bool(self._head)
+            self._seen.keep(url, rows.status_row(replace(status, visit_ms=at_ms)))

@@ -2,8 +2,8 @@
 
 All calls of one turn of the event loop go in one message, and their results come back in one. Each
 message carries the changes of this process's counters. Each answer carries the values that are read
-without a call (`next_at`, `is_finished`, `places`, `is_short`). They do not change until the next
-answer, so a caller that waits for a change must poll.
+without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next answer, so
+a caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.counters import Counters, differences
+from webcrawl.frontier.counters import Counters, Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.shared.wire import (
     NUMBER_MAX,
@@ -28,7 +28,6 @@ from webcrawl.frontier.shared.wire import (
     Call,
     CallFailed,
     Calls,
-    CarriedOut,
     Channel,
     ContentSeen,
     End,
@@ -60,9 +59,10 @@ class RemoteFrontier(Frontier):
 
     `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
     `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
-    out; if it raises, this process disconnects. `on_allowed` is told until when this process may
-    send requests (`fetch.gate`). `on_rules` is called when this process has new
-    rules, and tells whether those of a host have changed.
+    out, and returns the number of requests without an answer; if it raises, this process
+    disconnects. `on_allowed` is told until when this process may send requests (`fetch.gate`).
+    `on_rules` is called when this process has new rules, and tells whether those of a host have
+    changed.
     `on_disconnect` is called when the first process has ended or is disconnected; from then on each
     call raises StoreError.
     """
@@ -75,7 +75,7 @@ class RemoteFrontier(Frontier):
         self.on_disconnect: Callable[[], None] = lambda: None
         self.on_rules: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
         self.on_allowed: Callable[[float], None] = lambda until: None
-        self.on_orders: Callable[[Orders], Coroutine[Any, Any, CarriedOut]] = _ignore
+        self.on_orders: Callable[[Orders], Coroutine[Any, Any, int]] = _ignore
         self._steering: set[asyncio.Task[None]] = set()
         self.counters = Counters()
         self._sock = sock
@@ -83,7 +83,7 @@ class RemoteFrontier(Frontier):
         self._channel = Channel(self._on_message, self._on_lost)
         self._opening: asyncio.Task[None] | None = None
         self._is_lost = False
-        self._counted: dict[str, Any] = self.counters.to_dict()  # as last sent
+        self._changes = Tracked(self.counters).changes  # since the last message
         self._keys: dict[Lease, int] = {}
         self._calls: list[Call] = []  # of this turn of the event loop, not sent yet
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
@@ -104,14 +104,8 @@ class RemoteFrontier(Frontier):
         return accepted
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
-        return await self._acquire(now, limit, lane, 0)
-
-    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        return await self._acquire(now, limit, Lane.PAGES, spare)
-
-    async def _acquire(self, now: float, limit: int, lane: Lane, spare: int) -> list[Lease]:
         leases = []
-        for key, lease in (await self._call(Acquire(now, limit, lane, spare))).leases:
+        for key, lease in (await self._call(Acquire(now, limit, lane))).leases:
             self._keys[lease] = key
             leases.append(lease)
         return leases
@@ -191,11 +185,6 @@ class RemoteFrontier(Frontier):
                 if not future.done():
                     future.set_exception(StoreError(f"a message cannot be sent: {error}"))
 
-    def _changes(self) -> dict[str, Any]:
-        """The changes of the counters since the last message."""
-        before, self._counted = self._counted, self.counters.to_dict()
-        return differences(before, self._counted)
-
     def _on_message(self, message: Message) -> None:
         match message:
             case NewRules(rules) if self._rules is not None:
@@ -220,7 +209,7 @@ class RemoteFrontier(Frontier):
 
     async def _steer(self, number: int, orders: Orders) -> None:
         try:
-            self._channel.send(Steered(number, *await self.on_orders(orders)))
+            self._channel.send(Steered(number, await self.on_orders(orders)))
         except Exception:
             # Orders must hold before the command is answered, and this process cannot promise it.
             # The first process kills it, and starts another one, which gets all orders first.
@@ -230,7 +219,7 @@ class RemoteFrontier(Frontier):
     def _update(self, status: Status) -> None:
         self._next_at = status.next_page_at, status.next_admission_at
         self._is_finished = status.is_finished
-        self.places, self.is_short = status.places, status.is_short
+        self.has_spare = status.has_spare
 
     def _resolve(self, number: int, answers: list[Answer]) -> None:
         """Give the calls of message `number` their results."""
@@ -256,5 +245,5 @@ class RemoteFrontier(Frontier):
         self._end.set()
 
 
-async def _ignore(orders: Orders) -> CarriedOut:
-    return CarriedOut(0, 0)
+async def _ignore(orders: Orders) -> int:
+    return 0

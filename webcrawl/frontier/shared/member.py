@@ -1,9 +1,7 @@
-"""One process that a `FrontierServer` serves: its calls, its leases, its part of the target.
+"""One process that a `FrontierServer` serves: its calls and its leases.
 
 Owns which leases a process has, so that they go back when the process exits or dies. Knows nothing
 of hosts and orderings. Runs in the process that owns the frontier, on its event loop.
-
-Invariant: a process holds at most one place of the target for each of its PAGE leases.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ import logging
 import socket
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters
-from webcrawl.frontier.lease import Lane, Lease, Outcome, Returned, Step
+from webcrawl.frontier.lease import Lane, Lease, Returned, Step
 from webcrawl.frontier.shared.wire import (
     UNSENDABLE,
     Accepted,
@@ -73,36 +71,6 @@ class Load:
         self._cpu_s, self._updated_at = cpu_s, now
 
 
-class Share:
-    """The part of the target that one process has.
-
-    leases -- its PAGE leases that are not released
-    places -- its places of the target: so many of its answers may count
-    reserved -- places held back while an `acquire` or a `release` of it runs
-    spare -- how many of its leases may be without a place, as its scheduler asked
-    """
-
-    __slots__ = ("leases", "places", "reserved", "spare")
-
-    def __init__(self) -> None:
-        self.leases = self.places = self.reserved = self.spare = 0
-
-    @property
-    def placeless(self) -> int:
-        """Leases without a place."""
-        return self.leases - self.places
-
-    def leased(self, leases: int, reserved: int) -> None:
-        """Add `leases`; as many of them as possible take one of the `reserved` places."""
-        self.leases += leases
-        self.places += min(leases, reserved)
-
-    def released(self, leases: int, answered: int) -> None:
-        """Remove `leases`. Each answer used up a place; the other places go to leases still out."""
-        self.leases -= leases
-        self.places = min(max(self.places - answered, 0), self.leases)
-
-
 class ServedFrontier(Frontier):
     """A frontier that leases to several processes, as a `Member` calls it."""
 
@@ -110,14 +78,8 @@ class ServedFrontier(Frontier):
     orders: Orders  # for all processes
 
     @abstractmethod
-    async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
-        """`acquire` for the process that has `share`."""
-
-    @abstractmethod
-    async def release_for(
-        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
-    ) -> None:
-        """`release` for the process that has `share`."""
+    async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
+        """`acquire` for any process; that of the owner may have to wait for others."""
 
     @abstractmethod
     def ready_at(self, lane: Lane) -> float:
@@ -145,7 +107,6 @@ class Member:
         self.missed_heartbeats = 0  # the watchdog's ticks since its last message
         self.short_of = [False for _ in Lane]  # its last `acquire` of the lane got less than asked
         self.notified = False  # a wake-up was sent after its last `acquire`
-        self.share = Share()
         self.load = Load()
         self._server = server
         self._on_exit = on_exit
@@ -214,14 +175,14 @@ class Member:
         match message:
             case Heartbeat(changes):
                 self._count(changes)
+                if self._server.has_spare:  # a process whose pages are all slow calls nothing
+                    self.notify()
             case Calls(number, calls, changes, cpu_s):
                 self.load.update(cpu_s, time.monotonic())
                 self._count(changes)
                 work = [self._calls[type(call)](call) for call in calls]
                 self._start(self._answer(number, work))
-            case Steered(number, placed, unanswered):
-                if self._server.orders.holds_places:
-                    self.share.places = min(self.share.places, placed)
+            case Steered(number, unanswered):
                 steered = self._steering.pop(number)
                 if not steered.done():
                     steered.set_result(unanswered)
@@ -260,8 +221,7 @@ class Member:
             server.ready_at(Lane.PAGES),
             server.ready_at(Lane.ADMISSIONS),
             server.is_finished(),
-            None if server.places is None else self.share.places,
-            server.is_short,
+            server.has_spare,
         )
 
     async def _result(self, call: Coroutine[Any, Any, Answer]) -> Answer:
@@ -282,9 +242,7 @@ class Member:
         if self._server.is_ending:
             return Leased([])
         self.notified = False
-        if call.lane is Lane.PAGES:
-            self.share.spare = call.spare
-        leases = await self._server.acquire_for(self.share, call.now, call.limit, call.lane)
+        leases = await self._server.lease(call.now, call.limit, call.lane)
         self.short_of[call.lane] = len(leases) < call.limit
         if self.ended.is_set():  # while the frontier worked
             await self._return(leases, asked=False)
@@ -298,7 +256,7 @@ class Member:
     def _release(self, call: Release) -> Coroutine[Any, Any, None]:
         """Remove the leases from the process at once, even if it disconnects before the release."""
         done = [(self._leases.pop(key), outcome) for key, outcome in call.done]
-        return self._server.release_for(self.share, done, call.now)
+        return self._server.release(done, call.now)
 
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:
         return FirstSeen(await self._server.content_seen(call.content, call.original))
@@ -312,7 +270,6 @@ class Member:
             if not steered.done():
                 steered.set_result(0)
         self.notified = True  # it acquires nothing any more
-        self.share.spare = 0
         self._server.counters.take_back(self._under_way)
         self._under_way = Counters()
         leases, self._leases = list(self._leases.values()), {}
@@ -324,7 +281,7 @@ class Member:
         outcome = Returned(now, now) if asked else Returned()
         done = [(each, Returned() if each.step is Step.RESOLVE else outcome) for each in leases]
         with suppress(StoreError):  # the owner's own next call raises it again, and reports it
-            await self._server.release_for(self.share, done, now)
+            await self._server.release(done, now)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -11,15 +11,10 @@ process is short of a lane if its last `acquire` got fewer leases than it asked 
 has leases again, the process is notified and the owner waits before it acquires itself: longer
 while the owner is the busier of the two.
 
-The target is n answered pages. An answer counts only if it has one of the n places. A process has
-places for the pages it has leased, and its scheduler gives them to the answers that come first.
-When all places are given out, a process may lease pages without a place, as spares for slow pages:
-at most n in all processes together. No host is admitted while the admitted hosts can give all the
-pages that are missing.
-
-A crawl without a target has a place for every page, so a target can be set at any time.
-
-Invariant: answered pages and held places together are at most n.
+The target is n answered pages. A page is leased only if it may count: answered pages and leased
+pages together are at most n, so the target is exact whatever happens to the leases. No host is
+admitted while the admitted hosts can give all the pages that are missing. When all pages that are
+missing are leased, and others are ready, each process ends its slow pages (`has_spare`).
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Protocol
@@ -35,14 +30,7 @@ from typing import TYPE_CHECKING, Protocol
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
-from webcrawl.frontier.shared.member import (
-    Load,
-    Member,
-    OnDisconnect,
-    OnExit,
-    ServedFrontier,
-    Share,
-)
+from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit, ServedFrontier
 from webcrawl.frontier.shared.wire import Allowed, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
@@ -53,7 +41,7 @@ if TYPE_CHECKING:
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
 _NO_TARGET = 1 << 62
-_POLL_S = 0.002
+_LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
@@ -61,7 +49,7 @@ class Whole(Protocol):
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known
-    answered, places -- answered pages of this node's shards, and the places for them and for more
+    answered, places -- answered pages of this node's shards, and how many they may be
     left -- places that no node has
     """
 
@@ -89,6 +77,7 @@ class FrontierServer(ServedFrontier):
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
     whole -- the target of all nodes, in place of `target`; None: there is one machine
+    out -- pages that are leased, in all processes
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
     """
@@ -97,13 +86,15 @@ class FrontierServer(ServedFrontier):
         self.counters = frontier.counters
         self.failed_seeds = frontier.failed_seeds
         self.log = frontier.log
+        self.commands = frontier.commands
         self.is_ending = False
         self._frontier = frontier
         self.target = target
         self.whole: Whole | None = None
         self.orders = Orders()
         self._grace_s = grace_s
-        self._share = Share()  # the owner's
+        self.out = 0
+        self._leased_at = inf  # when the last of them was leased
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
@@ -137,15 +128,25 @@ class FrontierServer(ServedFrontier):
         self._notify_members(now)
         if now < self._own_next_at[lane]:
             return []
-        return await self.acquire_for(self._share, now, limit, lane)
-
-    async def acquire_pages(self, now: float, limit: int, spare: int) -> list[Lease]:
-        self._share.spare = spare
-        self._give_places(self._share)
-        return await self.acquire(now, limit)
+        return await self.lease(now, limit, lane)
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        await self.release_for(self._share, done, now)
+        left = max(self._room, 0)
+        heads = pages = 0
+        counted: list[tuple[Lease, Outcome]] = []
+        for lease, outcome in done:
+            pages += lease.step is Step.PAGE
+            # An unwanted HEAD is the final answer of its URL, and counts as a page.
+            if isinstance(outcome, Fetched) and not outcome.wanted:
+                heads += 1
+                if heads > left:
+                    outcome = Returned(outcome.asked_at, outcome.ended_at)
+            counted.append((lease, outcome))
+        heads = min(heads, left)
+        self.out += heads
+        await self._frontier.release(counted, now)
+        self.out -= heads + pages
+        self._notify_members(now)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         return await self._frontier.content_seen(content, original)
@@ -157,18 +158,26 @@ class FrontierServer(ServedFrontier):
             member.channel.write(message)
         self._notify_members(now)
 
+    async def retry(self, reasons: Container[str], now: float) -> int:
+        count = await self._frontier.retry(reasons, now)
+        self._notify_members(now)
+        return count
+
+    async def keep_command(self, row: bytes) -> None:
+        await self._frontier.keep_command(row)
+
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])
 
     @property
-    def places(self) -> int | None:  # type: ignore[override]  # of the interface, an attribute
-        return self._share.places
-
-    @property
-    def is_short(self) -> bool:  # type: ignore[override]
+    def is_short(self) -> bool:  # type: ignore[override]  # of the interface, an attribute
         if self.whole is not None and self.whole.left:  # this node gets more
             return False
-        return self._free_places() <= 0
+        return self._room <= 0
+
+    @property
+    def has_spare(self) -> bool:  # type: ignore[override]
+        return self.is_short and self._frontier.next_at(Lane.PAGES) <= time.monotonic()
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
@@ -208,111 +217,62 @@ class FrontierServer(ServedFrontier):
             await member.close()
         await self._frontier.close()
 
-    # The interface for any process, given by its share
+    # For the served processes
 
-    async def acquire_for(self, share: Share, now: float, limit: int, lane: Lane) -> list[Lease]:
-        orders = self.orders
-        if orders.is_paused or orders.holds_places:
-            return []
-        self._give_places(share)
-        if self.goal:
-            if lane is Lane.PAGES:
-                limit = min(limit, self._allowed_pages(share))
-            elif self._missing_pages() <= 0:
-                limit = 0
-        if limit <= 0:
+    async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
+        if self.orders.is_paused:
             return []
         if lane is Lane.ADMISSIONS:
+            if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
+                return []
             return await self._frontier.acquire(now, limit, lane)
-        reserved = min(limit, self._free_places())
-        share.reserved += reserved
+        limit = min(limit, self._room)
+        if limit <= 0:
+            return []
+        self.out += limit  # others may call meanwhile
         leases = await self._frontier.acquire(now, limit)
-        share.reserved -= reserved
-        share.leased(len(leases), reserved)
+        self.out -= limit - len(leases)
+        if leases:
+            self._leased_at = now
         return leases
 
-    async def release_for(
-        self, share: Share, done: Sequence[tuple[Lease, Outcome]], now: float
-    ) -> None:
-        """Release leases; their answered pages use up places."""
-        pages = [outcome for lease, outcome in done if lease.step is Step.PAGE]
-        heads = 0
-        free = self._free_places()
-        counted: list[tuple[Lease, Outcome]] = []
-        for lease, outcome in done:
-            # An unwanted HEAD is the final answer of its URL, and counts as a page.
-            if isinstance(outcome, Fetched) and not outcome.wanted:
-                heads += 1
-                if heads > free:
-                    outcome = Returned(outcome.asked_at, outcome.ended_at)
-            counted.append((lease, outcome))
-        self._share.reserved += min(heads, free)
-        await self._frontier.release(counted, now)
-        self._share.reserved -= min(heads, free)
-        share.released(len(pages), sum(isinstance(outcome, Fetched) for outcome in pages))
-        self._give_places(share)
-        self._notify_members(now)
-
     def ready_at(self, lane: Lane) -> float:
-        """When an `acquire` of any process may give leases of `lane`."""
         if self.goal:
-            pages = self._missing_pages() if lane is Lane.ADMISSIONS else self._free_places()
-            if pages <= 0:
-                return float("inf")
+            is_page = lane is Lane.PAGES
+            missing = self._room if is_page else self._missing_pages(time.monotonic())
+            if missing <= 0:
+                return inf
         return self._frontier.next_at(lane)
 
     # The target
 
     @property
-    def _shares(self) -> list[Share]:
-        return [self._share, *(member.share for member in self._members)]
-
-    def _free_places(self) -> int:
-        """Places that no process holds."""
-        return max(self._places - self._taken_places(), 0) if self.goal else _NO_TARGET
-
-    def _taken_places(self) -> int:
-        """Places of answered pages, and those that processes hold."""
-        answered = self.counters.crawled if self.whole is None else self.whole.answered
-        return answered + self.held_places
+    def lowest_target(self) -> int:
+        """The lowest target that can still be met exactly: each leased page may be answered."""
+        return self.counters.crawled + self.out
 
     @property
-    def _places(self) -> int:
-        """Places of all processes of this machine, those of answered pages too."""
-        return self.target if self.whole is None else self.whole.places
-
-    @property
-    def held_places(self) -> int:
-        """Places that processes hold, for pages that are leased."""
-        return sum(share.places + share.reserved for share in self._shares)
-
-    @property
-    def placeless(self) -> int:
-        """Pages leased without a place, in all processes."""
-        return sum(share.placeless for share in self._shares)
+    def _room(self) -> int:
+        """How many pages may be leased now."""
+        if not self.goal:
+            return _NO_TARGET
+        if self.whole is not None:
+            return self.whole.places - self.whole.answered - self.out
+        return self.target - self.lowest_target
 
     def places_changed(self) -> None:
         """`whole` has other places for this machine."""
-        for share in self._shares:
-            self._give_places(share)
         self._notify_members(time.monotonic())
 
-    def _give_places(self, share: Share) -> None:
-        """Give free places to the leases of `share` that have no place."""
-        if share.placeless and not self.orders.holds_places:
-            share.places += min(self._free_places(), share.placeless)
-
-    def _allowed_pages(self, share: Share) -> int:
-        """The number of pages that the process of `share` may lease now."""
-        spare = min(share.spare - share.placeless, self._places - self.placeless)
-        return self._free_places() + max(spare, 0)
-
-    def _missing_pages(self) -> int:
+    def _missing_pages(self, now: float) -> int:
         """The number of pages that hosts not admitted yet must give."""
-        spare = sum(max(share.spare - share.placeless, 0) for share in self._shares)
         if self.whole is not None:  # places come in portions, and hosts need time to be admitted
-            return self.whole.goal - self.whole.crawled + spare - self._frontier.supply
-        return self._free_places() + spare - self._frontier.supply
+            return self.whole.goal - self.whole.crawled - self._frontier.supply
+        return self._room + self._waits(now) - self._frontier.supply
+
+    def _waits(self, now: float) -> bool:
+        """Whether nothing was leased for a while: all pages under way may be slow."""
+        return now >= self._leased_at + _LAST_S
 
     # Steering
 
@@ -323,8 +283,6 @@ class FrontierServer(ServedFrontier):
         sent before, no server has answered yet.
         """
         self.orders = orders
-        for share in self._shares:
-            self._give_places(share)
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
 
     def allow_until(self, at: float) -> None:
@@ -332,17 +290,6 @@ class FrontierServer(ServedFrontier):
         self._allowed_until = at
         for member in self._members:
             member.channel.send(Allowed(at))
-
-    async def lowest_target(self, placed: int) -> int:
-        """The lowest target that can be met exactly now, while the orders hold places.
-
-        `placed` is how many answers of the owner have a place. Other places are given up.
-        """
-        # ASYNC110: some turns of the loop, once per command.
-        while any(share.reserved for share in self._shares):  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_S)  # an `acquire` or a `release` runs
-        self._share.places = min(self._share.places, placed)
-        return self._taken_places()
 
     # The other processes
 

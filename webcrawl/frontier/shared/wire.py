@@ -13,7 +13,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -29,7 +29,7 @@ NUMBER_MAX = (1 << 63) - 1  # MessagePack has no larger numbers
 # NUMBER_MAX, text that is not Unicode, an object.
 UNSENDABLE = (OverflowError, TypeError, ValueError)
 
-Changes = dict[str, Any]  # of counters: `counters.differences`
+Changes = dict[str, Any]  # of counters: `counters.Tracked`
 
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -49,7 +49,6 @@ class Acquire(_Tagged, frozen=True):
     now: float
     limit: int
     lane: Lane
-    spare: int  # how many of the process's leases of pages may be without a place of the target
 
 
 class Release(_Tagged, frozen=True):
@@ -88,28 +87,18 @@ class Status(_Tagged, frozen=True):
     next_page_at: float
     next_admission_at: float
     is_finished: bool
-    places: int | None  # of the target, that this process has
-    is_short: bool
+    has_spare: bool
 
 
 class Orders(Struct, frozen=True, array_like=True):
-    """How a crawl is steered (docs/steering.md): the whole state, not a change of it.
+    """How a crawl is steered (docs/watching.md): the whole state, not a change of it.
 
     allow, deny -- entries beside those of the settings
-    holds_places -- no more answers get a place of the target: for the moment of its change
     """
 
     is_paused: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    holds_places: bool = False
-
-
-class CarriedOut(NamedTuple):
-    """Orders hold in a process."""
-
-    placed: int  # answers that have a place of the target, and are not released
-    unanswered: int  # requests that the orders forbid, sent before, that no server has answered yet
 
 
 # Messages from a process to the frontier
@@ -133,11 +122,10 @@ class Exit(_Tagged, frozen=True):
 
 
 class Steered(_Tagged, frozen=True):
-    """The process has carried out the orders of message `number`: see `CarriedOut`."""
+    """The process has carried out the orders of message `number`."""
 
     number: int
-    placed: int
-    unanswered: int
+    unanswered: int  # requests that the orders forbid, sent before, that no server has answered yet
 
 
 # Messages from the frontier to a process

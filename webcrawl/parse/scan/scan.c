@@ -1,8 +1,9 @@
-/* Finds the same tags as the regular expression of webcrawl.parse.markup, in a sixth of the time.
+/* `scan` finds the same tags as the regular expression of webcrawl.parse.markup, in a sixth of the
+ * time; `text_blocks` the same blocks as webcrawl.parse.maintext, in a tenth.
  *
- * That module defines tags of interest and usual links. Every byte is read a bounded number of
- * times, in constant memory. The buffer of a bytes object ends with a NUL, which is in none of the
- * classes below: so the byte at `end` may be read.
+ * Those modules define what is found. Every byte is read a bounded number of times; `scan` takes
+ * constant memory, `text_blocks` that of the text. The buffer of a bytes object ends with a NUL,
+ * which is in none of the classes below: so the byte at `end` may be read.
  */
 
 #define Py_LIMITED_API 0x030B0000
@@ -162,6 +163,143 @@ static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return result;
 }
 
+/* What a tag does: webcrawl.parse.maintext has the same numbers. */
+enum { INLINE_TAG, A_LINK, A_LINK_END, RAW, ASIDE, ASIDE_END, BOX, BLOCK };
+enum { BLOCK_WORDS = 10, LINK_WORDS = 8 };
+
+typedef struct {
+    Place at;
+    Py_ssize_t size;
+} Name;
+
+static bool same(Name one, Name other) {
+    return one.size == other.size && !memcmp(one.at, other.at, one.size);
+}
+
+/* Whether `name` is that of the end tag of `opening`, in any case if `any_case`. */
+static bool is_end_of(Name name, Name opening, bool any_case) {
+    if (name.size != opening.size + 1 || *name.at != '/') return false;
+    for (Py_ssize_t i = 0; i < opening.size; i++) {
+        unsigned char one = name.at[i + 1], other = opening.at[i];
+        if (one != other && !(any_case && (one ^ other) == 0x20 && is(name.at + i + 1, LETTER)))
+            return false;
+    }
+    return true;
+}
+
+/* The text blocks of a page, and the one that is being read. */
+typedef struct {
+    PyObject *main, *rest, *beside;       /* lists */
+    unsigned char *text;                  /* of this block, `size` bytes of it */
+    Py_ssize_t size, links, link_words;
+    bool is_link;                         /* whether a link is open */
+} Blocks;
+
+static Py_ssize_t spaces(Place at, Place end) {
+    Py_ssize_t count = 0;
+    for (; at < end; at++) count += *at == ' ';
+    return count;
+}
+
+static void add_text(Blocks *blocks, Place at, Place end) {
+    if (at == end || (end - at == 1 && *at == '\n')) return;
+    memcpy(blocks->text + blocks->size, at, end - at);
+    blocks->size += end - at;
+    if (blocks->is_link) blocks->link_words += spaces(at, end) + 1;
+}
+
+static bool end_block(Blocks *blocks, bool is_beside) {
+    blocks->is_link = false;
+    if (!blocks->size) return true;
+    Place end = blocks->text + blocks->size;
+    Py_ssize_t words = spaces(blocks->text, end) - blocks->link_words;
+    bool is_long = words >= BLOCK_WORDS && words >= LINK_WORDS * blocks->links;
+    PyObject *list = is_beside ? blocks->beside : is_long ? blocks->main : blocks->rest;
+    blocks->size = blocks->links = blocks->link_words = 0;
+    return append(list, blocks->text, end);
+}
+
+/* The value of `name` in the dict `actions`; BLOCK without one, -1 after an error. */
+static long action_of(PyObject *actions, Name name) {
+    PyObject *key = PyBytes_FromStringAndSize((const char *)name.at, name.size);
+    PyObject *action = key ? PyDict_GetItemWithError(actions, key) : NULL; /* borrowed */
+    Py_XDECREF(key);
+    if (action) return PyLong_AsLong(action);
+    return PyErr_Occurred() ? -1 : BLOCK;
+}
+
+/* What `is_beside` says of the attributes of a box: 1 or 0, -1 after an error. */
+static int is_beside_of(PyObject *is_beside, Place at, Place end) {
+    PyObject *said = PyObject_CallFunction(is_beside, "y#", at, end - at);
+    int truth = said ? PyObject_IsTrue(said) : -1;
+    Py_XDECREF(said);
+    return truth;
+}
+
+/* Fills `blocks`. False after an error. */
+static bool read_blocks(Blocks *blocks, Place at, Place end, PyObject *actions,
+                        PyObject *is_beside) {
+    Name raw = {0}, box = {0}; /* a script that is open; a box beside the text */
+    Py_ssize_t asides = 0, boxes = 0;
+    for (Place next; at <= end; at = next + 1) {
+        next = find(at, end, '<');
+        Place tag_end = find(at, next, '>');
+        Name name = {at, find(at, tag_end, ' ') - at};
+        if (raw.size && !is_end_of(name, raw, true)) continue;
+        raw.size = 0;
+        long action = action_of(actions, name);
+        if (action < 0) return false;
+        if (action >= RAW && !end_block(blocks, asides || boxes)) return false;
+        if (action == RAW) {
+            raw = name;
+            continue;
+        }
+        if (action == A_LINK) {
+            blocks->is_link = true;
+            blocks->links++;
+        } else if (action == A_LINK_END) {
+            blocks->is_link = false;
+        } else if (action == ASIDE) {
+            asides++;
+        } else if (action == ASIDE_END) {
+            asides -= asides > 0;
+        } else if (action >= BOX && boxes) {
+            boxes += same(name, box) - is_end_of(name, box, false);
+        } else if (action == BOX && name.at + name.size + 1 < tag_end) {
+            boxes = is_beside_of(is_beside, name.at + name.size + 1, tag_end);
+            if (boxes < 0) return false;
+            box = name;
+        }
+        if (tag_end < next) add_text(blocks, tag_end + 1, next);
+    }
+    return end_block(blocks, asides || boxes);
+}
+
+PyDoc_STRVAR(text_blocks_doc,
+             "text_blocks(payload: bytes, actions: dict[bytes, int], is_beside)\n"
+             "    -> tuple[list[bytes], list[bytes], list[bytes]]\n\n"
+             "As `webcrawl.parse.maintext.text_blocks_in_python` has it.");
+
+static PyObject *text_blocks(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    char *page;
+    Py_ssize_t size;
+    if (count != 3 || !PyDict_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "text_blocks() takes a payload, a dict, a function");
+    if (PyBytes_AsStringAndSize(args[0], &page, &size) < 0) return NULL;
+    Blocks blocks = {PyList_New(0), PyList_New(0), PyList_New(0), PyMem_Malloc(size + 1)};
+    PyObject *result = NULL;
+    if (!blocks.text)
+        PyErr_NoMemory();
+    else if (blocks.main && blocks.rest && blocks.beside &&
+             read_blocks(&blocks, (Place)page, (Place)page + size, args[1], args[2]))
+        result = Py_BuildValue("(OOO)", blocks.main, blocks.rest, blocks.beside);
+    PyMem_Free(blocks.text);
+    Py_XDECREF(blocks.main);
+    Py_XDECREF(blocks.rest);
+    Py_XDECREF(blocks.beside);
+    return result;
+}
+
 static void classify(void) {
     for (const char *c = "\t\n\f\r "; *c; c++)
         classes[(unsigned char)*c] = BLANK | TAG_NAME_END | NAME_END | VALUE_END;
@@ -176,6 +314,7 @@ static void classify(void) {
 
 static PyMethodDef methods[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
+    {"text_blocks", (PyCFunction)(void (*)(void))text_blocks, METH_FASTCALL, text_blocks_doc},
     {0},
 };
 
