@@ -26,22 +26,22 @@ PARSERS = """
     import os, signal
     from webcrawl.parse.links import Markup
 
-    def fail(payload, charset, *, follow_rel_nofollow=True):
+    def fail(payload, charset):
         raise ValueError("no page of mine")
 
-    def crash(payload, charset, *, follow_rel_nofollow=True):
+    def crash(payload, charset):
         os._exit(3)
 
-    def spin(payload, charset, *, follow_rel_nofollow=True):
+    def spin(payload, charset):
         while True:
             pass
 
-    def interrupt(payload, charset, *, follow_rel_nofollow=True):
+    def interrupt(payload, charset):
         for each in (signal.SIGINT, signal.SIGTERM):
             os.kill(os.getpid(), each)
         return Markup(hrefs=["/still-here"])
 
-    def who(payload, charset, *, follow_rel_nofollow=True):
+    def who(payload, charset):
         return Markup(hrefs=[f"/{os.getpid()}"])
 """
 NAMES = ("fail", "crash", "spin", "interrupt", "who")

@@ -373,7 +373,7 @@ def test_robots_disallow(scrapy: Scrapy) -> None:
     code, out, _, _ = trace(scrapy, script, *arguments, path="/secret/")
     assert f"{verdict}\n  * Connecting on page... done in N ms\n" in out
     assert code == 0
-    names = ("-s", "ROBOTS_ALSO=Other,GPTBot")
+    names = ("-s", "ROBOTSTXT_USER_AGENT=webcrawl,Other,GPTBot")
     code, out, _, _ = trace(scrapy, script, "--robots", *names, path="/p")
     verdict = (
         '  Checking robots... disallowed by line 2, "Disallow: /", in the group of *, as gptbot'

@@ -272,19 +272,18 @@ def test_the_file_of_a_dead_worker_is_recovered_at_the_end(tmp_path: Path) -> No
     assert not list((tmp_path / "warc").glob("*.open"))
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_warc_cdxj_selects_the_index(tmp_path: Path, wanted: bool) -> None:
+def test_each_file_has_an_index_a_recovered_one_too(tmp_path: Path) -> None:
     (path,) = write(tmp_path / "warc", [capture(PLAIN)])
     path.rename(f"{path}.open")
 
     async def use(pipeline: WarcPipeline) -> None:
         await pipeline.process_item(page_of("x"))
 
-    with_pipeline(crawler_for(tmp_path, WARC_CDXJ=wanted), use)
+    with_pipeline(crawler_for(tmp_path), use)
     found = [path.name.partition(".")[0] for path in (tmp_path / "warc").glob("*.cdxj")]
     warcs = [path.name.partition(".")[0] for path in (tmp_path / "warc").glob("*.warc.gz")]
     assert len(warcs) == 2
-    assert sorted(found) == (sorted(warcs) if wanted else [])
+    assert sorted(found) == sorted(warcs)
 
 
 def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:

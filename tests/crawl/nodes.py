@@ -18,12 +18,10 @@ from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from webcrawl.warc.check import check
 from webcrawl.warc.index import index_path
 
-UNDER_WAY_MAX = 8  # pages of a node
-ADMISSIONS_MAX = 8
-AGAIN_MAX = UNDER_WAY_MAX + ADMISSIONS_MAX  # requests that a killed node may repeat
+UNDER_WAY_MAX = 8  # pages of a node, and as many admissions
+AGAIN_MAX = 2 * UNDER_WAY_MAX  # requests that a killed node may repeat
 SMALL: dict[str, Any] = {
     "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
-    "CONCURRENT_ADMISSIONS": ADMISSIONS_MAX,
     "IP_DELAY": 0,
 }
 

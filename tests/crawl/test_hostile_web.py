@@ -28,7 +28,7 @@ TRAPS = {  # what ends each trap, and after how many steps
     "page-redirects": ("redirects", 20),
     "page-fan": ("", 0),  # a cap
 }
-NO_LIMITS = {"PATH_DEPTH_LIMIT": 0, "PATH_REPEAT_LIMIT": 0, "SEQUENCE_LIMIT": 0}
+NO_LIMITS = {"TRAPS": 0}
 AT_ONCE = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}  # for `served`
 # A name without an answer takes 10 s per try, so such names have a test of their own.
 SILENT_NAMES = ("dns-silent", "dns-garbage", "dns-loop")
@@ -225,13 +225,27 @@ def test_a_trap_is_bounded_by_depth(tmp_path: Path, trap: str) -> None:
     assert ledger["totals"]["trapped"] > 0
 
 
+def in_a_sequence_of(pages: int, folder: Path) -> tuple[str, str]:
+    """The command of a spider that follows so many numbered pages in a row, and no more."""
+    path = folder / "short.py"
+    path.write_text(
+        "from webcrawl.config import build\n"
+        "from webcrawl.spiders.broad import BroadSpider\n"
+        f"build.SEQUENCE_MAX = {pages}\n"
+        "class Short(BroadSpider):\n"
+        "    name = 'short'\n"
+    )
+    return "runspider", str(path)
+
+
 @pytest.mark.parametrize("trap", sorted(TRAPS.keys() - {"page-fan"}))
 def test_a_trap_ends_by_itself(tmp_path: Path, trap: str) -> None:
     """All other pages are fetched. The default limit, 500 steps, would take too long here."""
     reason, steps = TRAPS[trap]
     world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{trap}=10,page-plain=1")
     with running(*world, "--host-delay", "0.01") as web:
-        result = crawl(tmp_path, web=web, DOWNLOAD_DELAY=0.01, IP_DELAY=0, SEQUENCE_LIMIT=30)
+        spider = in_a_sequence_of(30, tmp_path)
+        result = crawl(tmp_path, web=web, spider=spider, DOWNLOAD_DELAY=0.01, IP_DELAY=0)
         totals = assert_faultless(web)["totals"]
     assert_clean(result)
     assert_one_outcome_each(result)
@@ -252,9 +266,9 @@ def test_a_chain_of_pages_is_followed_to_its_end(tmp_path: Path) -> None:
         assert all(len(site.requests[path]) == 1 for path in pages | last)
         assert_clean(result)
         site.requests.clear()
-        result = crawl(
-            tmp_path / "cut", f"{site.url}/arquivo?pagina=1", **AT_ONCE, SEQUENCE_LIMIT=100
-        )
+        spider = in_a_sequence_of(100, tmp_path)
+        seed = f"{site.url}/arquivo?pagina=1"
+        result = crawl(tmp_path / "cut", seed, spider=spider, **AT_ONCE)
     assert len(site.requests) == 102  # robots.txt, the first page and a hundred more
     assert result.report["counts"]["dropped/scope_sequence"] == 1
 

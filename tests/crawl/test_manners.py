@@ -28,7 +28,7 @@ SLOW = (
 
 def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> None:
     with running(*SLOW) as web:
-        chosen = few(2) | {"DELAY_FACTOR": 4, "ADAPTIVE_DELAY_MAX": 0.6}
+        chosen = few(2) | {"DELAY_FACTOR": 4, "CRAWL_DELAY_MAX": 0.6}
         chosen |= {"JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 12}
         first = Crawl(tmp_path, web=web, **chosen)
         first.until("*** crawling", 2)
@@ -151,7 +151,7 @@ def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
             site,
             spider=("crawl", "broad", "-O", str(feed)),
             OBEY_NOARCHIVE=1,
-            ROBOTS_ALSO="GPTBot",
+            ROBOTSTXT_USER_AGENT="webcrawl,GPTBot",
             JOBDIR=tmp_path / "job",
             CRAWL_PROCESSES=2,
         )

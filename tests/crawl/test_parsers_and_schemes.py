@@ -22,10 +22,10 @@ def test_a_parser_and_a_scheme_are_added_by_settings(tmp_path: Path) -> None:
         from scrapy.http import TextResponse
         from webcrawl.parse.links import Markup
 
-        def read_pdf(payload, charset, *, follow_rel_nofollow=True):
+        def read_pdf(payload, charset):
             return Markup(hrefs=["/"])
 
-        def fail(payload, charset, *, follow_rel_nofollow=True):
+        def fail(payload, charset):
             if payload:
                 raise ValueError("no picture of mine")
             return Markup()

@@ -184,6 +184,8 @@ def test_a_hanging_process_is_replaced(tmp_path: Path) -> None:
     """Its leases keep the crawl from ending before. A worker starts in less than 10 s."""
     code = """
         import time
+        from webcrawl.extensions import processes
+        processes.SILENCE_MAX_S = 10
         class Users(BroadSpider):
             name = "users"
             async def parse(self, response, **kwargs):
@@ -195,9 +197,9 @@ def test_a_hanging_process_is_replaced(tmp_path: Path) -> None:
                     time.sleep(100)
     """
     with running(*WORLD, *PROMISES) as web:
-        result = run(tmp_path, web, code, CRAWL_PROCESS_TIMEOUT=10, **few(2))
+        result = run(tmp_path, web, code, **few(2))
         assert_one_crawl(web, result, may_come_again=1)
-    assert "Process 2 sent no heartbeat for CRAWL_PROCESS_TIMEOUT = 10 s" in result.log
+    assert "Process 2 sent no heartbeat for 10 s" in result.log
     assert AGAIN.search(result.log)
 
 

@@ -115,7 +115,6 @@ def test_heritrix(case: dict[str, Any]) -> None:
         case["html"].encode(),
         "text/html; charset=utf-8",
         canonicalize(case["base"]) or "",
-        follow_rel_nofollow=case["test"] != "testRelNofollow",
     ).links
     if case["test"] in HERITRIX_DIFFERENT:
         assert links == HERITRIX_DIFFERENT[case["test"]]

@@ -94,7 +94,6 @@ ADDRESS = "IP address of a: ip of a."
     [
         ({}, "Never queued: not a seed, and no fetched page has a followable link to it."),
         ({"DEPTH_LIMIT": 3}, "link to it, unless beyond DEPTH_LIMIT = 3."),
-        ({"SEQUENCE_LIMIT": 9}, "link to it."),  # the URL has no number
         ({"FOLLOW_LINKS": False}, "Never queued: not a seed, and FOLLOW_LINKS is off."),
     ],
 )  # fmt: skip
@@ -104,11 +103,9 @@ def test_never_queued(tmp_path: Path, identity: dict[str, Any], expected: str) -
 
 
 def test_a_numbered_url_may_be_beyond_its_sequence(tmp_path: Path) -> None:
-    limits = {"DEPTH_LIMIT": 900, "SEQUENCE_LIMIT": 500}
+    limits = {"DEPTH_LIMIT": 900}
     (said,) = explained(tmp_path, "http://a/?page=502", put("http://a/"), identity=limits)
-    assert said.endswith(
-        "unless beyond DEPTH_LIMIT = 900 or SEQUENCE_LIMIT = 500 numbered pages in a row."
-    )
+    assert said.endswith("unless beyond DEPTH_LIMIT = 900 or 500 numbered pages in a row (TRAPS).")
 
 
 class Shortest(Level):
@@ -143,14 +140,24 @@ def test_the_place_in_an_ordering_that_was_added(
         ({"SCOPE_ALLOW": "b.net"}, ["nothing in SCOPE_ALLOW matches it"]),
         ({"SCOPE_SUFFIXES": ".br,.pt"}, ["its host ends in none of SCOPE_SUFFIXES = .br, .pt"]),
         ({"URLLENGTH_LIMIT": 9}, ["it is longer than URLLENGTH_LIMIT = 9"]),
-        ({"PATH_DEPTH_LIMIT": 1}, ["its path is deeper than PATH_DEPTH_LIMIT = 1"]),
-        ({"PATH_REPEAT_LIMIT": 2}, ["its path repeats itself: PATH_REPEAT_LIMIT = 2"]),
         ({"SCOPE_RULES": [lambda url, host: "odd"]}, ["a rule of SCOPE_RULES refuses it: odd"]),
     ],
 )
 def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
     said = of_scope(Settings(settings), "http://www.a.net/x/x/x")
     assert said == [f"Out of scope: {why}." for why in expected]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/a/b" + "/c" * 20, "its path has more segments than a path limit allows (TRAPS)"),
+        ("/a/abc" * 5, "its path repeats a segment more often than a path limit allows (TRAPS)"),
+    ],
+)
+def test_a_trap(path: str, expected: str) -> None:
+    assert of_scope(Settings({"TRAPS": 1}), f"http://a.net{path}") == [f"Out of scope: {expected}."]
+    assert of_scope(Settings(), f"http://a.net{path}") == []
 
 
 def test_a_port_of_another_protocol() -> None:
@@ -291,7 +298,7 @@ def test_kept_because_the_host_does_not_answer(tmp_path: Path) -> None:
         policy={"failures_max": 1, "retry_times": 0},
     )  # fmt: skip
     assert said[0].startswith(
-        "Kept for a later try: its host gave no page in HOST_MAX_FAILURES tries in a row. The next"
+        "Kept for a later try: its host gave no page in 20 tries in a row. The next"
     )
     assert said[-2] == "a is not asked before 2001-09-09 01:48:45 UTC: host_retired."
 

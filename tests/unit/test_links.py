@@ -253,10 +253,9 @@ def test_the_header_refresh_means_what_a_meta_refresh_does(header: str, link: st
     assert read_page(b"", "", URL, refresh=header, x_robots_tag="nofollow").links == []
 
 
-def test_rel_nofollow_is_obeyed_if_the_setting_says_so() -> None:
-    page = "<a href=x rel='noopener NoFollow'><a href=y rel=nofollower><a href=z>"
-    assert links(page) == ["x", "y", "z"]
-    assert links(page, follow_rel_nofollow=False) == ["y", "z"]
+def test_rel_nofollow_is_no_reason_not_to_follow() -> None:
+    """It is a hint for ranking (HTML 4.6.7.13)."""
+    assert links("<a href=x rel='noopener NoFollow'><a href=y>") == ["x", "y"]
 
 
 def test_media_types() -> None:
@@ -273,7 +272,7 @@ def test_xhtml_has_self_closing_elements() -> None:
 
 
 def test_a_media_type_is_added_by_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_list(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+    def read_list(payload: bytes, charset: str) -> Markup:
         return Markup(hrefs=payload.decode(charset).split())
 
     monkeypatch.setitem(PARSERS, "text/uri-list", read_list)

@@ -12,6 +12,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.config import kinds
 from webcrawl.config.build import robots_token
 from webcrawl.config.check import check
 from webcrawl.config.fetch import signer_from, user_agent_of

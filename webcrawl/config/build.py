@@ -273,6 +273,7 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
         redirects_max=read(settings, "REDIRECT_MAX_TIMES", int),
         retry_times=read(settings, "RETRY_TIMES", int) if retry else 0,
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
+        sitemaps_max=read(settings, "MAX_SITEMAPS_PER_HOST", int),
         rules=rules,
         recrawl=recrawl_from(settings),
     )

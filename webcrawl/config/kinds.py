@@ -245,7 +245,7 @@ def parsers_problem(value: Any) -> str:
         if path.startswith("__main__."):
             return f"the parser of {media_type} is in the script that runs, not in a module"
         try:
-            load_object(path)(b"", "utf-8", follow_rel_nofollow=True).hrefs  # noqa: B018
+            load_object(path)(b"", "utf-8").hrefs  # noqa: B018
         except Exception as error:  # from a user's code
             text = " ".join(str(error).split())[:200]
             return f"the parser of {media_type}, on an empty body: {type(error).__name__}: {text}"

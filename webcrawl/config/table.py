@@ -69,6 +69,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " `FOLLOW_LINKS=False`.",
             "crawling.md#sitemaps",
         ),
+        Setting(
+            "MAX_SITEMAPS_PER_HOST",
+            whole(0),
+            "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
+            "crawling.md#sitemaps",
+        ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
             "OBEY_NOARCHIVE",
@@ -182,8 +188,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ROBOTSTXT_USER_AGENT",
             kinds.AGENTS,
             "The crawler's name in robots.txt. Unset: the product token of the user agent that is"
-            " sent. With more names, such as `mybot,CCBot`, every name's rules must allow a URL, and"
-            " the largest `Crawl-delay` holds. A run with other names fetches each robots.txt"
+            " sent. With more names, such as `mybot,CCBot`, every name's rules must allow a URL,"
+            " and the largest `Crawl-delay` holds. A run with other names fetches each robots.txt"
             " again.",
             "manners.md#several-names",
         ),
@@ -198,7 +204,11 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             seconds(),
             "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
         ),
-        Setting("CRAWL_DELAY_MAX", seconds(), "A longer `Crawl-delay` or adaptive delay is cut to this."),
+        Setting(
+            "CRAWL_DELAY_MAX",
+            seconds(),
+            "A longer `Crawl-delay` or adaptive delay is cut to this.",
+        ),
         Setting(
             "DELAY_FACTOR",
             number(0),

@@ -25,7 +25,6 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 
 from webcrawl.config.build import domains_of, is_debugging, processes_from
 from webcrawl.config.kinds import SettingError
-from webcrawl.config.table import read
 from webcrawl.crawl.crawl import FATAL_ERROR_STAT, Assignment, crawl_of, set_fatal_error
 from webcrawl.extensions.worker import settings_of
 from webcrawl.frontier.shared.member import Member

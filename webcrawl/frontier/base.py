@@ -69,12 +69,13 @@ class Policy:
     redirects_max -- REDIRECT_MAX_TIMES, redirect hops in a row
     retry_times -- RETRY_TIMES, retries of a page, a look-up or a robots.txt after its first try
     retry_codes -- RETRY_HTTP_CODES, status codes that are retried
-    failures_max -- Deviation: after so many attempts in a row without any answer, a host is retired for a while
+    failures_max -- Deviation: after so many attempts in a row without any answer, a host is retired
+        for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
-    sitemaps_max -- sitemaps of a host, each of which has up to 50,000 URLs; 0: no limit
+    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -91,7 +92,7 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
-    sitemaps_max: int = 100
+    sitemaps_max: int = 0
     rules: HostRules | None = None
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)

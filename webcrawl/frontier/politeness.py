@@ -57,8 +57,8 @@ class Politeness:
     def adapted_s(self, least_s: float, pace: Pace) -> float:
         """The delay of a host with `pace`: `least_s` or more.
 
-        The adaptive part is never above `crawl_delay_max_s`: a slow server, or one that only says 503,
-        still gets a request from time to time.
+        The adaptive part is never above `crawl_delay_max_s`: a slow server, or one that only says
+        503, still gets a request from time to time.
         """
         wait_s = max(least_s, self.delay_factor * pace.first_byte_s)
         if pace.doublings:

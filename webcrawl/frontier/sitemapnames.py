@@ -63,7 +63,7 @@ def name_of(sitemap: Link) -> SitemapName:
 
 
 class SitemapFiles:
-    """The test of links to sitemaps. `per_host`: `Policy.sitemaps_max`; 0: no limit."""
+    """The test of links to sitemaps. `per_host`: MAX_SITEMAPS_PER_HOST; 0: no limit."""
 
     def __init__(self, store: Store, caps: Caps, per_host: int) -> None:
         self._store = store

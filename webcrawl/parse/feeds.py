@@ -15,7 +15,7 @@ _FEEDS: Final = ("rss", "atom")
 _PIECE_BYTES: Final = 64 << 10
 
 
-def read_xml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+def read_xml(payload: bytes, charset: str) -> Markup:
     """Links of a feed, or of an XHTML page. O(size).
 
     Any other XML gives no links. The character set is that of the XML declaration, or UTF-8;
@@ -29,5 +29,5 @@ def read_xml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) 
             break
     hrefs += [entry.url for entry in reader.end()]
     if not reader.format:
-        return read_xhtml(payload, charset, follow_rel_nofollow=follow_rel_nofollow)
+        return read_xhtml(payload, charset)
     return Markup(hrefs=hrefs if reader.format in _FEEDS else [])

@@ -45,19 +45,19 @@ class Markup(Struct):
     licenses: list[str] = []  # of <link rel=license>
 
 
-def read_html(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+def read_html(payload: bytes, charset: str) -> Markup:
     """Links of an HTML page. O(size) for any page."""
-    return _read(payload, charset, follow_rel_nofollow, xml=False)
+    return _read(payload, charset, xml=False)
 
 
-def read_xhtml(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+def read_xhtml(payload: bytes, charset: str) -> Markup:
     """Links of an XHTML page. Deviation: read as HTML, except that `<script/>` has no content. So
     the links of an ill-formed page are found too.
     """
-    return _read(payload, charset, follow_rel_nofollow, xml=True)
+    return _read(payload, charset, xml=True)
 
 
-def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool) -> Markup:
+def _read(payload: bytes, charset: str, *, xml: bool) -> Markup:
     if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):  # no superset of ASCII: see `markup`
         payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
     page = Markup()
@@ -67,7 +67,7 @@ def _read(payload: bytes, charset: str, follow_rel_nofollow: bool, *, xml: bool)
             page.hrefs += _texts(hrefs, charset)
         if find := _link_target.get(name):
             found = find(attributes)
-            if found and found.lastindex and (follow_rel_nofollow or not _nofollow(attributes)):
+            if found and found.lastindex:
                 page.hrefs.append(_text(found[found.lastindex], charset))
         elif name == b"link":
             values = attributes_of(attributes)
@@ -110,10 +110,6 @@ def refresh_target(content: str) -> str:
     """The URL in a refresh, of a `<meta>` or of the header `Refresh`; "" without one. O(length)."""
     refresh = _REFRESH.match(content)
     return str(refresh[refresh.lastindex or 0]) if refresh else ""
-
-
-def _nofollow(attributes: bytes) -> bool:
-    return b"nofollow" in attributes_of(attributes).get(b"rel", b"").lower().split()
 
 
 def _texts(hrefs: list[bytes], charset: str) -> list[str]:

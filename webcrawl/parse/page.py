@@ -39,9 +39,7 @@ _NO_MARKUP = Markup()  # of a media type without a parser
 class Parser(Protocol):
     """Reads a payload in `charset` (a WHATWG name). Never raises, in time O(size)."""
 
-    def __call__(
-        self, payload: bytes, charset: str, *, follow_rel_nofollow: bool = True
-    ) -> Markup: ...
+    def __call__(self, payload: bytes, charset: str) -> Markup: ...
 
 
 # Of feeds; many servers send them as plain XML.
@@ -78,7 +76,6 @@ def read_page(
     *,
     x_robots_tag: str = "",
     refresh: str = "",
-    follow_rel_nofollow: bool = True,
     obey_nofollow: bool = True,
     user_agent_token: str = "",
     robots_also: tuple[str, ...] = (),
@@ -101,7 +98,7 @@ def read_page(
     if parser is not None:
         page.charset = sniff(payload, content_type)
         page.lang = declared_language(payload, page.charset)
-        markup = parser(payload, page.charset, follow_rel_nofollow=follow_rel_nofollow)
+        markup = parser(payload, page.charset)
     if metas := applying(markup.robots, agents):
         page.signals = meta_signals(metas)
         said |= meta_directives(metas, agents)

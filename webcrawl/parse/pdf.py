@@ -34,7 +34,7 @@ _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(\r\n|\r|\n)|(.))", re.DOTALL)
 _NAMED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 
 
-def read_pdf(payload: bytes, charset: str, *, follow_rel_nofollow: bool = True) -> Markup:
+def read_pdf(payload: bytes, charset: str) -> Markup:
     """Links of a PDF file. Never raises."""
     page = Markup()
     if b"/Encrypt" in payload:

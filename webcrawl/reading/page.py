@@ -36,7 +36,6 @@ class Options(Struct, frozen=True):
     agent: str = ""  # the name that robots rules know this crawler by, lower case
     also: tuple[str, ...] = ()  # other names whose rules hold too (ROBOTSTXT_USER_AGENT)
     obey_nofollow: bool = True
-    follow_rel_nofollow: bool = True
     follow_feeds: bool = True
     parsers: dict[str, str | None] = {}  # PARSERS: import paths by media type; None: no parser
     revisits: bool = False  # RECRAWL
@@ -82,7 +81,6 @@ class BodyReader:
             url,
             x_robots_tag=x_robots_tag,
             refresh=refresh,
-            follow_rel_nofollow=options.follow_rel_nofollow,
             obey_nofollow=options.obey_nofollow,
             user_agent_token=options.agent,
             robots_also=options.also,

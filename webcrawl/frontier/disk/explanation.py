@@ -37,7 +37,7 @@ _REFUSED: dict[DropReason, str] = {
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "deny": "Refused by a deny rule",
     "sitemap": "Read as a sitemap, so it is not fetched as a page",
-    "sitemap_cap": "Refused: its host has given as many sitemaps as are read of a host",
+    "sitemap_cap": "Refused by MAX_SITEMAPS_PER_HOST",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
@@ -216,7 +216,7 @@ def _of_robots(url: str, host: Host, frontier: Inspection) -> Iterator[str]:
 
 
 def _as(agent: str, names: Sequence[str]) -> str:
-    """For which of the names `agent` (ROBOTSTXT_USER_AGENT) a rule was found: those of `names`, or all."""
+    """For which of the names `agent` a rule was found: those of `names`, or all."""
     every = agent.split(",")
     if len(every) == 1:
         return ""
