@@ -54,9 +54,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     with served(SOUND | ODD) as site:
-        yield Archive(
-            site, crawled(tmp_path_factory.mktemp("odd"), site, DOWNLOAD_MAXHEADERSIZE=1 << 16)
-        )
+        yield Archive(site, crawled(tmp_path_factory.mktemp("odd"), site))
 
 
 @pytest.fixture(params=["sound", "odd"])

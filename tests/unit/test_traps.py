@@ -11,7 +11,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.scope import PathLimits, Scope, is_numbered
 
-DEFAULTS = PathLimits(20, 4)
+DEFAULTS = PathLimits()
 HOST = "h.example"
 
 
@@ -41,15 +41,15 @@ HOST = "h.example"
 )
 def test_paths(path: str, reason: str) -> None:
     assert DEFAULTS(f"http://{HOST}{path}", HOST) == reason
-    assert PathLimits()(f"http://{HOST}{path}", HOST) == ""
+    assert PathLimits(0, 0)(f"http://{HOST}{path}", HOST) == ""
 
 
 def test_each_limit_by_itself() -> None:
     url = f"http://{HOST}{'/a' * 9}"
-    assert PathLimits(depth_max=8)(url, HOST) == "path_depth"
-    assert PathLimits(depth_max=9)(url, HOST) == ""
-    assert PathLimits(repeats_max=8)(url, HOST) == "repeated_path"
-    assert PathLimits(repeats_max=9)(url, HOST) == ""
+    assert PathLimits(8, 0)(url, HOST) == "path_depth"
+    assert PathLimits(9, 0)(url, HOST) == ""
+    assert PathLimits(0, 8)(url, HOST) == "repeated_path"
+    assert PathLimits(0, 9)(url, HOST) == ""
 
 
 @pytest.mark.parametrize(

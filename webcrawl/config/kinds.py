@@ -270,6 +270,8 @@ def _are_agents(value: Any) -> bool:
 
 def _agents(value: Any) -> list[str]:
     """The names of ROBOTSTXT_USER_AGENT: product tokens, or one whole User-Agent as in Scrapy."""
+    if not isinstance(value, str | list | tuple):
+        return []
     names = [str(each).strip() for each in _listed(value)]
     if names and all(map(_AGENT.fullmatch, names)):
         return names

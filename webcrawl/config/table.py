@@ -392,6 +392,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             seconds(),
             "When the crawl is stopped, fetches under way have this time to end.",
         ),
+        Setting("SCHEDULER", kinds.SCHEDULER, "The scheduler in front of the frontier."),
     ),
     "What is left behind": (
         Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "output.md#the-archive"),
