@@ -29,6 +29,7 @@ from webcrawl.frontier.shared.wire import (
     CallFailed,
     Calls,
     CarriedOut,
+    Carrier,
     Channel,
     ContentSeen,
     End,
@@ -69,7 +70,7 @@ class RemoteFrontier(Frontier):
 
     shared = True
 
-    def __init__(self, sock: socket.socket, rules: HostRules | None = None) -> None:
+    def __init__(self, sock: socket.socket | Carrier, rules: HostRules | None = None) -> None:
         """`rules` are those of this process: they follow the first process's."""
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None

@@ -28,6 +28,7 @@ from webcrawl.frontier.shared.wire import (
     Answers,
     CallFailed,
     Calls,
+    Carrier,
     Changes,
     Channel,
     ContentSeen,
@@ -134,7 +135,7 @@ class Member:
     def __init__(
         self,
         server: ServedFrontier,
-        sock: socket.socket,
+        sock: socket.socket | Carrier,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,
     ) -> None:

@@ -43,7 +43,7 @@ from webcrawl.frontier.shared.member import (
     ServedFrontier,
     Share,
 )
-from webcrawl.frontier.shared.wire import Allowed, NewRules, Orders, encode, frame
+from webcrawl.frontier.shared.wire import Allowed, Carrier, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
@@ -348,7 +348,7 @@ class FrontierServer(ServedFrontier):
 
     def serve(
         self,
-        sock: socket.socket,
+        sock: socket.socket | Carrier,
         *,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,
@@ -368,6 +368,11 @@ class FrontierServer(ServedFrontier):
         if self.orders != Orders():
             member.send_orders(self.orders)
         return member
+
+    async def forget(self, member: Member) -> None:
+        """`member` has ended for good: wait until its leases are back."""
+        await member.close()
+        self._members.remove(member)
 
     def end(self, reason: str) -> None:
         """Tell all processes to end, and lease nothing to them. Only the first call counts."""
