@@ -87,6 +87,7 @@ CLUSTER_CHECKPOINTS = None
 CLUSTER_CHECKPOINT_INTERVAL = 3600
 CLUSTER_REBALANCE = True
 CLUSTER_SHARED_ADDRESSES: list[str] = []
+CLUSTER_HUBS = 0  # 1: a hub, and fetchers on the other machines, in place of shards
 CRAWL_PROCESS_TIMEOUT = 120.0  # without a heartbeat; a user's code may block for a while
 CONCURRENT_ADMISSIONS = 512  # DNS look-ups, robots.txt and HEAD requests, beside the pages
 DOWNLOAD_TIMEOUT = 15
@@ -173,6 +174,7 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.cluster.ClusterNode": 305,
+    "webcrawl.extensions.hub.Hub": 306,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.earlier.EarlierArchives": 0,

@@ -68,6 +68,12 @@ class SimBus(Bus):
         self.is_gone = True
         self._net.buses.remove(self)
 
+    async def open(self) -> None:
+        """It is open."""
+
+    async def close(self) -> None:
+        self.kill()
+
     def publish(self, subject: str, data: bytes) -> None:
         if self.is_cut or self.is_gone or self._net.is_down:
             return

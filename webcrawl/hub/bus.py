@@ -72,6 +72,14 @@ class Bus(ABC):
     on_lost: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod
+    async def open(self) -> None:
+        """Connect. BusError if no server can be reached; Refused."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Send what was published, and disconnect for good."""
+
+    @abstractmethod
     def publish(self, subject: str, data: bytes) -> None:
         """Send to all who have subscribed. Never waits; lost without a connection."""
 
@@ -132,12 +140,10 @@ class NatsBus(Bus):
     # The connection
 
     async def open(self) -> None:
-        """Connect. BusError if no server can be reached; Refused."""
         self._client = await self._connect()
         self._keeper = asyncio.create_task(self._keep(self._client))
 
     async def close(self) -> None:
-        """Send what was published, and disconnect for good."""
         if self._keeper is not None:
             self._is_closed = True
             self._has_out.set()

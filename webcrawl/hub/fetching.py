@@ -85,7 +85,7 @@ class HubFrontier(RemoteFrontier):
         rules: HostRules | None = None,
     ) -> None:
         """`fetcher` is the name of this process on the bus, `place` the one for users."""
-        self._bus = bus
+        self.bus = bus
         self._clock = clock
         self._fetcher = fetcher
         self._stream = self._new_stream()
@@ -108,7 +108,7 @@ class HubFrontier(RemoteFrontier):
         return Stream(self._send, self._clock)
 
     def _send(self, message: ToHub) -> None:
-        self._bus.publish(HUB, encode(message))
+        self.bus.publish(HUB, encode(message))
 
     # Calls
 
@@ -139,8 +139,8 @@ class HubFrontier(RemoteFrontier):
 
     async def wait_for_end(self) -> str:
         """Hold sessions with the hub until the crawl ends. Returns the reason of its end."""
-        await self._bus.subscribe(subject_of(self._fetcher), self.receive)
-        self._bus.on_lost = self.end_session
+        await self.bus.subscribe(subject_of(self._fetcher), self.receive)
+        self.bus.on_lost = self.end_session
         self.on_allowed(self._clock())
         while not self._end.is_set():
             self.tick()
@@ -203,7 +203,7 @@ class HubFrontier(RemoteFrontier):
     async def _look_for_end(self) -> None:
         """The hub may have ended while this process did not hear it."""
         with suppress(BusError):
-            crawl, _ = await read(self._bus, CRAWL, CrawlRecord)
+            crawl, _ = await read(self.bus, CRAWL, CrawlRecord)
             if crawl is not None and crawl.id != self._brief.crawl:
                 self._end_crawl(CHANGED)
             elif crawl is not None and crawl.end:
