@@ -349,8 +349,14 @@ def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], 
 
 
 def is_worker(crawler: Crawler) -> bool:
-    """Whether the crawl's first process has started this process."""
+    """Whether this process fetches for another one, on this machine or another."""
     return crawl_of(crawler).assignment is not None
+
+
+def leads_machine(crawler: Crawler) -> bool:
+    """Whether no other process of this machine has started this one."""
+    assignment = crawl_of(crawler).assignment
+    return assignment is None or assignment.brief is not None
 
 
 def is_debugging(crawler: Crawler) -> bool:

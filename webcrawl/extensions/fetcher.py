@@ -35,7 +35,9 @@ def join(crawler: Crawler, opts: argparse.Namespace) -> int | None:
     None, or the exit code: 0 if the crawl has ended, 2 if this machine cannot fetch for it.
     """
     try:
-        brief = asyncio.run(_ask(config.bus_from(crawler.settings)))
+        # In a loop of its own: Scrapy has made another one, for the crawl.
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            brief = runner.run(_ask(config.bus_from(crawler.settings)))
     except KeyboardInterrupt:
         return 130
     except (CrawlEndedError, Refused) as end:

@@ -98,7 +98,7 @@ class HubFrontier(RemoteFrontier):
         self._new_name = new_name
         self._name = ""  # of the stream, as the hub gave it
         self._asked = ""  # the session that was asked for last
-        self._gives_up = False
+        self._gives_up = self._is_leaving = False
         self._ticks = 0  # since the last session
 
     def __repr__(self) -> str:
@@ -158,6 +158,7 @@ class HubFrontier(RemoteFrontier):
 
     async def leave(self) -> None:
         """Wait until the hub has the last message, LEAVE_S at most."""
+        self._is_leaving = True
         for _ in range(int(LEAVE_S / TICK_S)):
             if self._stream.is_confirmed or not self._stream.session:
                 break
@@ -236,7 +237,8 @@ class HubFrontier(RemoteFrontier):
 
     def _begin_again(self) -> None:
         self.end_session()
-        self._greet()
+        if not self._is_leaving:
+            self._greet()
 
     def _begin(self, welcome: Welcome) -> None:
         if welcome.stream != self._name:

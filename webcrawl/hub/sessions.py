@@ -137,7 +137,7 @@ class Sessions:
             stream = fetcher.stream
             fetcher.missed += 1
             if fetcher.member.has_exited:
-                stream.tick()  # so that it knows that all has arrived
+                stream.confirm()  # its last message
                 self._drop(fetcher)
             elif fetcher.missed > self._lost_ticks or stream.is_closing():
                 self._drop(fetcher)

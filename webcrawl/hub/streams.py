@@ -95,7 +95,7 @@ class Stream(asyncio.Transport):
         self.session = session
         self.confirmed_at = max(self.confirmed_at, echo)
         self._echo = max(self._echo, sent_at)
-        self._confirm(received)
+        self._forget(received)
         for number, part in tuple(self._unconfirmed):
             self._emit(number, part)
 
@@ -112,7 +112,7 @@ class Stream(asyncio.Transport):
         now = self._clock()
         self.confirmed_at = max(self.confirmed_at, packet.echo)
         self._echo = packet.sent_at
-        self._confirm(packet.received)
+        self._forget(packet.received)
         if packet.number > self.received + bool(packet.data):
             self.end()
         elif packet.number > self.received:
@@ -123,8 +123,12 @@ class Stream(asyncio.Transport):
     def tick(self) -> None:
         """Once each TICK_S: keep the session alive, if nothing else did."""
         if self._is_idle:
-            self._emit(self._number, b"")
+            self.confirm()
         self._is_idle = True
+
+    def confirm(self) -> None:
+        """Let the other end know what has arrived."""
+        self._emit(self._number, b"")
 
     @property
     def valid_until(self) -> float:
@@ -137,7 +141,7 @@ class Stream(asyncio.Transport):
             now = self._clock()
             self._send(Packet(self.session, number, self.received, self._echo, now, data))
 
-    def _confirm(self, received: int) -> None:
+    def _forget(self, received: int) -> None:
         while self._unconfirmed and self._unconfirmed[0][0] <= received:
             self._unconfirmed.popleft()
 
