@@ -70,13 +70,15 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
 
 def _fetch(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
     """Crawl for a hub on another machine, and set the exit code of `command`."""
-    from webcrawl.extensions import fetcher  # noqa: PLC0415  (only a fetcher loads nats-py)
+    from webcrawl.config import joining  # noqa: PLC0415  (only a fetcher loads nats-py)
 
-    code = fetcher.join(crawler, opts)
-    if code is not None:
-        command.exitcode = code
-    elif _crawl(command, crawler, opts):
-        fetcher.begin_again_if_changed(crawler)
+    joined = joining.join(crawler)
+    if isinstance(joined, int):
+        command.exitcode = joined
+        return
+    opts.spargs = joined
+    if _crawl(command, crawler, opts):
+        joining.begin_again_if_changed(crawler)
         _set_exit_code(command, crawler)
 
 
