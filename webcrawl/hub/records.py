@@ -15,7 +15,8 @@ written again; one of another owner ends this hub.
 | A, and its owner has ended cleanly | serves at once |
 | A, and its owner has not | takes over and waits, then serves |
 | A with an end | takes the end back |
-| crawl B, ended, or with an owner that renews nothing for SILENCE_S | takes its place, waits |
+| crawl B, whose owner has ended cleanly | takes its place |
+| crawl B, whose owner renews nothing for SILENCE_S | takes its place and waits |
 | crawl B, whose owner renews its record | is refused |
 """
 
@@ -141,7 +142,7 @@ class Ownership:
         if crawl is not None and crawl.id != self._crawl.id:
             if not self._may_replace(crawl, owned, now):
                 return
-            self._must_wait = True
+            self._must_wait = found is None or not found.is_free
         elif found is not None and found.crawl == self._crawl.id:
             if found.owner != self._mine.owner and self._mine.epoch:
                 raise Refused(
