@@ -105,12 +105,14 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     problems = []
     for name, value in brief.settings.items():
         row = TABLE.get(name)
-        if row is None or name in _OWN or not row.kind.fits(value) or _names_file(value):
+        if name in _CODE:  # the check of such a value would import it
+            if TABLE[name].kind.typed(settings[name]) != value:
+                own = f"{name} = {settings[name]!r}"
+                problems.append(f"{own}, and the hub has {value!r}: set the same")
+        elif row is None or name in _OWN or not row.kind.fits(value) or _names_file(value):
             problems.append(f"the hub's {name} = {value!r} cannot be used")
-        elif name not in _CODE:
+        else:
             settings.set(name, value, PRIORITY)
-        elif row.kind.typed(settings[name]) != value:
-            problems.append(f"{name} = {settings[name]!r}, and the hub has {value!r}: set the same")
     middlewares = settings.getdict("SPIDER_MIDDLEWARES_BASE")
     values = {
         "CRAWL_PROCESSES": 1,
