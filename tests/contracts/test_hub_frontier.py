@@ -76,7 +76,7 @@ class Machines:
     def fetcher(self, brief: Brief = BRIEF) -> HubFrontier:
         name = next(self._names)
         return HubFrontier(
-            Near(self._handlers), brief, name, f"machine {name}",
+            Near(self._handlers), brief, name, f"machine-{name}",
             clock=lambda: 1_000.0, new_name=self._names.__next__,
         )  # fmt: skip
 

@@ -90,7 +90,7 @@ class RemoteMachine(Machine):
     def __init__(self, web: Web, judge: Judge, net: Net, name: str) -> None:
         bus = SimBus(net)
         self.remote = SimFrontier(
-            bus, BRIEF, name, f"machine {name}", clock=now, new_name=_names(net.random)
+            bus, BRIEF, name, f"machine-{name}", clock=now, new_name=_names(net.random)
         )
         self.remote.machine = self
         super().__init__(web, judge, self.remote, net.random, bus)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import socket
 import time
 from secrets import token_hex
@@ -156,4 +157,5 @@ def new_name() -> str:
 
 def place() -> str:
     """This process, for users."""
-    return f"{socket.gethostname()}-{os.getpid()}"
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", socket.gethostname())[:80]
+    return f"{host}-{os.getpid()}"

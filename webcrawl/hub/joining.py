@@ -11,6 +11,7 @@ from msgspec import DecodeError
 from webcrawl.hub.bus import Bus, BusError, Refused
 from webcrawl.hub.packets import HUB, TICK_S, Ask, Brief, encode, read_by_fetcher, subject_of
 from webcrawl.hub.records import CRAWL, CrawlRecord, read
+from webcrawl.wording import printable
 
 SAY_TICKS = 60  # between two lines of a fetcher that waits
 
@@ -72,9 +73,8 @@ async def _look_at_crawl(bus: Bus, version: str) -> None:
     if crawl is None:
         return
     if crawl.end:
-        raise CrawlEndedError(f"the crawl {crawl.id} has ended ({crawl.end}): nothing to fetch")
+        line = f"the crawl {crawl.id} has ended ({crawl.end}): nothing to fetch"
+        raise CrawlEndedError(printable(line))
     if crawl.version != version:
-        raise Refused(
-            f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is {version}:"
-            " run the same version on all machines"
-        )
+        line = f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is"
+        raise Refused(printable(f"{line} {version}: run the same version on all machines"))

@@ -18,6 +18,7 @@ PACKET_BYTES: Final = 256 * 1024  # of a stream, in one packet; NATS allows 1 MB
 
 # Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
 Name = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
+Place = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,100}\Z")]  # it is logged
 SessionName = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\.[0-9a-z]{1,32}\Z")]
 
 
@@ -60,7 +61,7 @@ class Hello(_Tagged, frozen=True):
     """
 
     fetcher: Name
-    place: str
+    place: Place
     crawl: str
     settings: str
     stream: str

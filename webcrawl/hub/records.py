@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from webcrawl.hub.bus import Bus, Refused
 from webcrawl.hub.packets import HUB, SILENCE_S
 from webcrawl.hub.streams import Clock
+from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 
@@ -170,8 +171,8 @@ class Ownership:
         revision, seen_at = self._foreign = self._foreign or (owned, now)
         if revision != owned:
             raise Refused(
-                f"the crawl {crawl.id} runs on this bus: without JOBDIR this machine fetches for"
-                " it; another crawl needs another CLUSTER_NAME"
+                f"the crawl {printable(crawl.id)} runs on this bus: without JOBDIR this machine"
+                " fetches for it; another crawl needs another CLUSTER_NAME"
             )
         return now >= seen_at + SILENCE_S
 
