@@ -7,6 +7,7 @@ nor a fetcher sends a request while the record is not known to be there.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,6 +16,8 @@ from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.records import Ownership
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.streams import Clock
+
+logger = logging.getLogger(__name__)
 
 CHECK_S = 2.0  # between two renewals of the record
 
@@ -93,5 +96,8 @@ class HubService:
 
     async def _each(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
-            await work()
+            try:
+                await work()
+            except Exception:  # our own fault: the crawl goes on, or its allowance runs out
+                logger.exception("The hub failed in its round")
             await asyncio.sleep(seconds)

@@ -202,9 +202,9 @@ class FrontierServer(ServedFrontier):
         self.end("shutdown")
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
-                for member in self._members:
+                for member in tuple(self._members):  # `forget` may remove some
                     await member.ended.wait()
-        for member in self._members:
+        for member in tuple(self._members):
             await member.close()
         await self._frontier.close()
 
