@@ -19,7 +19,7 @@ help: ## this list
 demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
 
-cluster: $(VENV)/.scan ## crawl a simulated web with three nodes, kill one, and let the web judge them (needs nats-server)
+cluster: $(VENV)/.scan ## crawl a simulated web with a hub and two fetchers, kill some, and let the web judge them (needs nats-server)
 	@$(BIN)/python benchmarks/demo_cluster.py
 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes

@@ -1,4 +1,4 @@
-"""`make cluster`: three nodes crawl a simulated web, one is killed; prints the web's own verdict.
+"""`make cluster`: a hub and two fetchers crawl a simulated web through kills; prints its verdict.
 
 Needs nats-server, no root and no internet. All its processes end with it.
 """
@@ -21,13 +21,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.nodes import NoBus, Process, serving_bus  # noqa: E402  (needs the path set above)
 from simweb import Running, faults, running  # noqa: E402
-from webcrawl.cluster.buckets import Buckets  # noqa: E402
-from webcrawl.settings import CLUSTER_SHARDS  # noqa: E402
 
 OUT = Path("crawl/cluster")  # in the project
 SEEDS = OUT / "seeds.txt"
-NODES, KILLED = 3, 2
-UNDER_WAY_MAX = 20  # the ledger names so many repeated pages
+HUB, FETCHERS = "hub", ("fetcher1", "fetcher2")
+UNDER_WAY_MAX = 20  # of a process; the ledger names so many repeated pages
 WITHOUT = (  # what takes long time-outs
     "-host-*,-dns-silent,-dns-servfail,-dns-refused,-robots-silent,-robots-error,-robots-reset,"
     "-robots-not-http,-page-hang,-page-drip,-page-half-head"
@@ -37,22 +35,28 @@ WORLD = (
     f"--features=default,{WITHOUT}",
 )
 SETTINGS = {
+    "CLUSTER_HUBS": 1,
     "ALLOW_PRIVATE_ADDRESSES": 1,  # the simulated web is on loopback
     "DOWNLOAD_DELAY": 0.1,  # short, so that the demo does not take hours
     "IP_DELAY": 0,
-    "DOWNLOAD_TIMEOUT": 10,  # a busy machine may answer after seconds
+    "DOWNLOAD_TIMEOUT": 5,  # a hub waits for it after a kill
     "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
     "STATS_INTERVAL": 1,
     "LOG_LEVEL": "INFO",
 }
-PAGES_BEFORE = 150  # of the node that is killed
-DOWN_S = 6.0  # until it starts again
+# Seconds after the start: what happens, to whom, and what is said.
+PLAN = (
+    (4.0, "start", FETCHERS[0], "joins: the same command without JOBDIR and seeds"),
+    (5.0, "start", FETCHERS[1], "joins"),
+    (9.0, "kill", FETCHERS[0], "is killed (-9): what it had under way goes back to the hub"),
+    (13.0, "kill", HUB, "is killed (-9): nobody sends a request"),
+    (14.0, "start", HUB, "starts again, and waits until no old request can be under way"),
+)
+KILLS = 2
 LINE_S = 3.0
 GRACE_S = 10.0
 LONGEST_S = 300.0
 CRAWLED = re.compile(r"^\[ *\d+\] .* C +(\d+) L ", re.MULTILINE)
-shard_of = Buckets(CLUSTER_SHARDS).shard_of
-HELD = re.compile(r"Shard (\d+) is (?:begun|resumed) on this node")
 
 
 def main() -> int:
@@ -73,97 +77,83 @@ def main() -> int:
 
 
 def crawl(bus: str, web: Running) -> int:
-    """Run the nodes, and kill one; the exit code."""
-    commands = {number: command(number, bus, web.dns) for number in range(1, NODES + 1)}
+    """Carry out the plan; the exit code."""
+    commands = {name: command(name, bus, web.dns) for name in (HUB, *FETCHERS)}
     print(
-        "A nats-server (the bus of the crawl) and a simulated web are up. Three nodes crawl this"
-        " web together, each as\non a machine of its own. They differ in their folders only. The"
-        f" first:\n\n{shlex.join(commands[1])}\n",
+        "A nats-server (the bus of the crawl) and a simulated web are up. The hub of the crawl"
+        f" starts:\n\n{shlex.join(commands[HUB])}\n",
         flush=True,
     )
-    with nodes_of(commands) as nodes:
-        codes = watch(nodes, commands)
+    with started(commands) as processes:
+        codes = watch(processes, commands)
         if codes is None or any(codes.values()):
             print(f"\nThe crawl failed: {codes or f'it ran for {LONGEST_S:.0f} s'}.", files())
             return 1
-    good = judge(web.ledger(), nodes)
+    good = judge(web.ledger())
     print(files())
     return 0 if good else 1
 
 
-def command(number: int, bus: str, dns: str) -> list[str]:
-    folder = OUT / f"node{number}"
-    settings = {
-        "CLUSTER": bus,
-        "JOBDIR": folder / "job",
-        "WARC_DIR": folder / "warc",
-        "DNS_SERVERS": dns,
-        **SETTINGS,
-    }
-    options = [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
-    return ["scrapy", "crawl", "broad", "-a", f"seeds={SEEDS}", *options]
+def command(name: str, bus: str, dns: str) -> list[str]:
+    folder = OUT / name
+    settings = {"CLUSTER": bus, "WARC_DIR": folder / "warc", "DNS_SERVERS": dns, **SETTINGS}
+    seeds = []
+    if name == HUB:
+        settings["JOBDIR"] = folder / "job"
+        seeds = ["-a", f"seeds={SEEDS}"]
+    options = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
+    return ["scrapy", "crawl", "broad", *seeds, *options]
 
 
-def log_of(number: int) -> Path:
-    return ROOT / OUT / f"node{number}" / "log.txt"
+def log_of(name: str) -> Path:
+    return ROOT / OUT / name / "log.txt"
 
 
-def start(command: list[str], number: int) -> Process:
-    log_of(number).parent.mkdir(exist_ok=True)
-    return Process([sys.executable, "-m", *command], log_of(number))
+def start(command: list[str], name: str) -> Process:
+    log_of(name).parent.mkdir(exist_ok=True)
+    return Process([sys.executable, "-m", *command], log_of(name))
 
 
 @contextmanager
-def nodes_of(commands: dict[int, list[str]]) -> Iterator[dict[int, Process]]:
-    """The nodes by number; those that still run at the end are ended."""
-    nodes: dict[int, Process] = {}
+def started(commands: dict[str, list[str]]) -> Iterator[dict[str, Process]]:
+    """The processes by name, at first the hub; those that still run at the end are ended."""
+    processes = {HUB: start(commands[HUB], HUB)}
     try:
-        for number, each in commands.items():
-            nodes[number] = start(each, number)
-        yield nodes
+        yield processes
     finally:
-        for node in nodes.values():
-            node.send(signal.SIGINT)
-        for node in nodes.values():
-            node.wait(GRACE_S)
-            node.kill()
+        for process in processes.values():
+            process.send(signal.SIGINT)
+        for process in processes.values():
+            process.wait(GRACE_S)
+            process.kill()
 
 
-def watch(nodes: dict[int, Process], commands: dict[int, list[str]]) -> dict[int, int] | None:
-    """Print a line now and then until all have ended; the exit codes. None: they do not end."""
-    began = time.monotonic()
-    killed_at, line_at = 0.0, 0.0
-    print("The nodes meet on the bus, and each takes a share of the shards. Pages by node:\n")
-    say("  s", *(f"node {number}" for number in nodes), "pages in all")
-    while time.monotonic() < began + LONGEST_S:
-        now = time.monotonic() - began
-        logs = {number: log_of(number).read_text(errors="replace") for number in nodes}
-        pages = {number: pages_in(log) for number, log in logs.items()}
-        if not killed_at and pages[KILLED] >= PAGES_BEFORE:
-            nodes[KILLED].send(signal.SIGKILL)
-            nodes[KILLED].wait(10.0)
-            killed_at, line_at = now, 0.0
-            held = len(shards_of(KILLED))
-            print(
-                f"{now:3.0f}  kill -9 of node {KILLED}: its {held} shards pause, the others go on"
-            )
-        elif killed_at and now > killed_at + DOWN_S and nodes[KILLED].poll() == -signal.SIGKILL:
-            nodes[KILLED] = start(commands[KILLED], KILLED)
-            print(f"{now:3.0f}  node {KILLED} starts again: the same command, the same JOBDIR")
-        codes = {number: node.poll() for number, node in nodes.items()}
-        ended = {number: code for number, code in codes.items() if code is not None}
-        if now >= line_at or len(ended) == len(nodes):
+def watch(
+    processes: dict[str, Process], commands: dict[str, list[str]]
+) -> dict[str, int | None] | None:
+    """Carry out the plan, and print a line now and then until all have ended: the exit codes.
+
+    None: they do not end.
+    """
+    began, line_at, left = time.monotonic(), 0.0, list(PLAN)
+    while (now := time.monotonic() - began) < LONGEST_S:
+        if left and now >= left[0][0]:
+            _, what, name, words = left.pop(0)
+            if what == "kill":
+                processes[name].kill()
+            else:
+                processes[name] = start(commands[name], name)
+            print(f"{now:3.0f} s  {name} {words}", flush=True)
+        if now >= line_at:
             line_at = now + LINE_S
-            if any(pages.values()):
-                say(f"{now:3.0f}", *pages.values(), sum(pages.values()))
-        if len(ended) == len(nodes) or any(code > 0 for code in ended.values()):
-            return ended
+            if pages := pages_in(log_of(HUB).read_text(errors="replace")):
+                print(f"{now:3.0f} s  {pages} pages", flush=True)
+        killed = FETCHERS[0]
+        codes = {name: each.poll() for name, each in processes.items() if name != killed}
+        if not left and None not in codes.values():
+            return codes
         time.sleep(0.1)
     return None
-
-
-def say(time_s: str, *columns: object) -> None:
-    print(time_s, *(f"{column!s:>8}" for column in columns), flush=True)
 
 
 def pages_in(log: str) -> int:
@@ -171,43 +161,31 @@ def pages_in(log: str) -> int:
     return int(found[-1]) if found else 0
 
 
-def shards_of(number: int) -> set[int]:
-    return set(map(int, HELD.findall(log_of(number).read_text(errors="replace"))))
-
-
-def judge(ledger: dict[str, Any], nodes: dict[int, Process]) -> bool:
+def judge(ledger: dict[str, Any]) -> bool:
     """Print what the servers saw; whether all is well."""
     repeated = ledger["violations"]["twice"]
     twice = repeated["count"]
-    hosts = {example.split()[0] for example in repeated["examples"]}
-    if twice <= UNDER_WAY_MAX and {shard_of(host) for host in hosts} <= shards_of(KILLED):
-        repeated["count"] = 0  # the kill may repeat them
+    most = UNDER_WAY_MAX * (KILLS + len(FETCHERS))  # the hub's kill ends the fetchers' leases too
+    if twice <= most:
+        repeated["count"] = 0
     wrong = faults(ledger)
     requests, pages = ledger["totals"]["requests"], ledger["truth"]["pages"]
     reached = pages - ledger["missing"]["count"]
-    held = "; ".join(f"node {n} {' '.join(map(str, sorted(shards_of(n))))}" for n in nodes)
+    but = f",\nexcept {twice} pages that were under way at the two kills" if twice else ""
     print(
-        f"\nAll nodes have found the end, exit code 0. Their shards: {held}.",
+        "\nThe hub and the fetcher that was not killed have ended, exit code 0.",
         f"The servers saw {requests} requests, for {reached} of the {pages} pages to be found.",
-        *(wrong or [f"None of them was early, disallowed or made twice{but(twice)}."]),
+        *(wrong or [f"None of them was early, disallowed or made twice{but}."]),
         sep="\n",
     )
     return not wrong
 
 
-def but(twice: int) -> str:
-    return (
-        f",\nexcept {twice} pages that were under way in node {KILLED} when it was killed"
-        f" ({UNDER_WAY_MAX} at most, CONCURRENT_REQUESTS)"
-        if twice
-        else ""
-    )
-
-
 def files() -> str:
     return (
-        f"\nIn {OUT}/node1, node2 and node3: log.txt, job/ (the shards), warc/ (archive, crawl log,"
-        " report.txt).\ndocs/machines.md says how to do the same on real machines."
+        f"\nIn {OUT}/hub: log.txt, job/ (the frontier), warc/ (archive, crawl log, report.txt); in"
+        " fetcher1 and fetcher2:\nlog.txt and warc/. docs/hubs.md says how to do the same on real"
+        " machines."
     )
 
 

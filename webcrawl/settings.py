@@ -79,6 +79,7 @@ CLUSTER_CHECKPOINTS = None
 CLUSTER_CHECKPOINT_INTERVAL = 3600
 CLUSTER_REBALANCE = True
 CLUSTER_SHARED_ADDRESSES: list[str] = []
+CLUSTER_HUBS = 0  # 1: a hub, and fetchers on the other machines, in place of shards
 DOWNLOAD_TIMEOUT = 15
 KEEP_ALIVE = 15.0  # idle time-out of a connection, if delays are shorter
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
@@ -161,6 +162,7 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.cluster.ClusterNode": 305,
+    "webcrawl.extensions.hub.Hub": 306,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.earlier.EarlierArchives": 0,

@@ -145,6 +145,26 @@ def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_
     assert sorted(run(crawl())) == ["http://a/1", "http://a/2", "http://b/1"]
 
 
+@pytest.mark.parametrize("others_ask_s", [0.0, 30.0])
+def test_hosts_of_an_earlier_run_wait_for_its_fetchers(tmp_path: Path, others_ask_s: float) -> None:
+    async def crawl() -> float:
+        frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE))
+        driver = Driver(frontier)
+        await driver.put("http://a/1", "http://a/2")
+        page = await driver.until(Step.PAGE)
+        await driver.give_back(page, answer(page, driver.now))
+        await frontier.close()
+        frontier = LocalFrontier(
+            tmp_path, Policy(politeness=POLITE), now=driver.now, others_ask_s=others_ask_s
+        )
+        began, driver.frontier = driver.now, frontier
+        await driver.until(Step.PAGE)
+        await frontier.close()
+        return driver.now - began
+
+    assert run(crawl()) == pytest.approx(POLITE.delay_s + others_ask_s)
+
+
 def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
     policy = Policy(politeness=replace(POLITE, delay_factor=5.0))
 

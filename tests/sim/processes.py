@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from tests.sim.network import Socket
-from tests.sim.web import DELAY_S, IP_DELAY_S, UTC_S, Judge, Web
+from tests.sim.web import DELAY_S, IP_DELAY_S, LONGEST_FETCH_S, UTC_S, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.disk.database import Database
@@ -18,6 +18,7 @@ from webcrawl.frontier.lease import (
     Fetched,
     Lane,
     Lease,
+    Outcome,
     Returned,
     Step,
 )
@@ -49,6 +50,7 @@ class Fetcher:
 
     def kill(self) -> None:
         self._judge.note("kill", len(self.held))
+        self._judge.disconnected(self.held)
         self._judge.excused.update(filter(None, self.held.values()))
         self.held.clear()
         for task in (self._main, *self._tasks):
@@ -101,22 +103,37 @@ class Fetcher:
                 event.set()
 
     async def _fetch(self, lease: Lease) -> None:
-        if lease.step is not Step.RESOLVE:
-            self._judge.asks(lease)
-        asked_at = now()
-        if self._web.hangs(lease, self._random):
-            outcome = await self._hang(lease, asked_at)
-        else:
-            await asyncio.sleep(self._random.expovariate(2.0))
-            outcome = self._web.answer(lease, asked_at, self._random)
-        self._judge.answered(lease, outcome)
-        if isinstance(outcome, Fetched) and outcome.status == 200:
-            self.held[lease] = lease.url
-        await asyncio.sleep(self._random.random() * 0.2)  # it is read and archived
+        outcome: Outcome = Returned()
+        if await self.may_send(lease):
+            if lease.step is not Step.RESOLVE:
+                self._judge.asks(lease)
+            asked_at = now()
+            if self._web.hangs(lease, self._random):
+                outcome = await self._hang(lease, asked_at)
+            else:
+                await self.sleep(self.fetch_s())
+                outcome = self._web.answer(lease, asked_at, self._random)
+            self._judge.answered(lease, outcome)
+            if isinstance(outcome, Fetched) and outcome.status == 200:
+                self.held[lease] = lease.url
+            await self.sleep(self._random.random() * 0.2)  # it is read and archived
         with suppress(StoreError):
-            await self.frontier.release([(lease, outcome)], now())
-            self.held.pop(lease, None)
-            self._judge.released(lease, outcome)
+            await self.release(lease, outcome)
+
+    def fetch_s(self) -> float:
+        return min(self._random.expovariate(2.0), LONGEST_FETCH_S)
+
+    async def may_send(self, lease: Lease) -> bool:
+        """Wait until the request may be sent; whether it may be."""
+        return True
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def release(self, lease: Lease, outcome: Outcome) -> None:
+        await self.frontier.release([(lease, outcome)], now())
+        self.held.pop(lease, None)
+        self._judge.released(lease, outcome)
 
     async def _hang(self, lease: Lease, asked_at: float) -> Failed:
         """Wait until the time-out, or until the target waits for this page."""
@@ -157,15 +174,25 @@ class Worker(Fetcher):
         self._socket.cut()
 
 
+def own_frontier(
+    folder: Path, delay_s: float = DELAY_S, others_ask_s: float = 0.0
+) -> LocalFrontier:
+    polite = Politeness(delay_s=delay_s, ip_delay_s=IP_DELAY_S)
+    return LocalFrontier(
+        folder,
+        Policy(politeness=polite, retry_times=4),
+        now=now(),
+        utc_s=UTC_S,
+        others_ask_s=others_ask_s,
+    )
+
+
 class Hub:
     """The process with the frontier, which fetches too, and its workers."""
 
     def __init__(self, web: Web, judge: Judge, folder: Path, workers: int, random: Random) -> None:
         self._parts = web, judge, random
-        polite = Politeness(delay_s=DELAY_S, ip_delay_s=IP_DELAY_S)
-        self.own = LocalFrontier(
-            folder, Policy(politeness=polite, retry_times=4), now=now(), utc_s=UTC_S
-        )
+        self.own = own_frontier(folder)
         self.server = FrontierServer(self.own, target=judge.target)
         self._fetcher = Fetcher(web, judge, self.server, random)
         self.workers = [self.start_worker() for _ in range(workers)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Container
 from random import Random
 
 from tests.contracts.frontier import link
@@ -28,6 +29,7 @@ from webcrawl.parse.robots import RobotsRules
 
 DELAY_S, IP_DELAY_S, CRAWL_DELAY_S = 10.0, 1.0, 17.0
 FOREVER_S, UTC_S = 1e9, 1e9
+LONGEST_FETCH_S = 5.0
 _RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ncrawl-delay: 17", "x")
 _ROUNDING_S = 2e-6  # of a clock on disk
 
@@ -93,10 +95,12 @@ class Judge:
     """Sees each request when it is sent, and each answer.
 
     target -- the crawl ends after exactly so many pages; 0: when no URL is left
+    delay_s -- between two requests to one host
     """
 
-    def __init__(self, web: Web, target: int = 0) -> None:
+    def __init__(self, web: Web, target: int = 0, delay_s: float = DELAY_S) -> None:
         self.target = target
+        self._delay_s = delay_s
         self.answers: Counter[str] = Counter()  # 200s of pages
         self.excused: Counter[str] = Counter()  # answers that a killed process had not released
         self.fault: BrokenPromiseError | None = None  # the first
@@ -104,6 +108,8 @@ class Judge:
         self._asked: dict[str, float] = {}  # hosts and addresses
         self._ruled: set[str] = set()  # hosts whose robots.txt was answered
         self._known: set[str] = set()  # of these, the crawl has kept the answer
+        # Hosts and addresses with a request that is not answered: a server needs LONGEST_FETCH_S.
+        self._busy: dict[str, tuple[Lease, float]] = {}
         self._trace = hashlib.sha256()
 
     def note(self, *what: object) -> None:
@@ -118,9 +124,13 @@ class Judge:
 
     def asks(self, lease: Lease) -> None:
         host = lease.host
-        delay_s = CRAWL_DELAY_S if host == self._web.ruled and host in self._known else DELAY_S
-        self._early(host, delay_s, lease.url)
+        is_ruled = host == self._web.ruled and host in self._known
+        self._early(host, CRAWL_DELAY_S if is_ruled else self._delay_s, lease.url)
         self._early(self._web.address(host), IP_DELAY_S, lease.url)
+        for place in (host, self._web.address(host)):
+            if place in self._busy and now() < self._busy[place][1]:
+                self._blame(f"{lease.url}: {place} still answers {self._busy[place][0].url}")
+            self._busy[place] = lease, now() + LONGEST_FETCH_S
         if lease.step is Step.PAGE:
             if host not in self._ruled:
                 self._blame(f"{lease.url} before its robots.txt")
@@ -129,6 +139,7 @@ class Judge:
 
     def answered(self, lease: Lease, outcome: Outcome) -> None:
         self.note(lease.step, lease.url or lease.host, type(outcome).__name__)
+        self.disconnected([lease])
         if isinstance(outcome, RobotsFetched):
             self._ruled.add(lease.host)
         if isinstance(outcome, Fetched) and outcome.status == 200:
@@ -136,6 +147,10 @@ class Judge:
             repeated = self.excused.total()  # they count only if they were committed
             if self.target and self.answers.total() - repeated > self.target:
                 self._blame(f"{lease.url} is beyond the target")
+
+    def disconnected(self, leases: Container[Lease]) -> None:
+        """No answer to these is on its way any more."""
+        self._busy = {place: one for place, one in self._busy.items() if one[0] not in leases}
 
     def released(self, lease: Lease, outcome: Outcome) -> None:
         if isinstance(outcome, RobotsFetched):

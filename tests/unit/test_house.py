@@ -26,6 +26,7 @@ CORE_LAYERS = (
     {"warc", "crawllog", "reading"},
     {"frontier"},
     {"cluster"},
+    {"hub"},
     {"admission"},
 )
 ADAPTER_LAYERS = (

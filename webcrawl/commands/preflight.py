@@ -17,7 +17,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
-from webcrawl.config.build import processes_from, share_of
+from webcrawl.config.build import has_hub, processes_from, share_of
 from webcrawl.config.check import check_live, problems_of
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
@@ -52,6 +52,9 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         command.exitcode = 2
         _report(crawler, str(error))
         return
+    if has_hub(crawler.settings) and not crawler.settings.get("JOBDIR"):
+        _fetch(command, crawler, opts)
+        return
     try:
         opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
     except BadSeed as error:
@@ -62,6 +65,20 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         command.exitcode = 130
         return
     if _crawl(command, crawler, opts):
+        _set_exit_code(command, crawler)
+
+
+def _fetch(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
+    """Crawl for a hub on another machine, and set the exit code of `command`."""
+    from webcrawl.config import joining  # noqa: PLC0415  (only a fetcher loads nats-py)
+
+    joined = joining.join(crawler)
+    if isinstance(joined, int):
+        command.exitcode = joined
+        return
+    opts.spargs = joined
+    if _crawl(command, crawler, opts):
+        joining.begin_again_if_changed(crawler)
         _set_exit_code(command, crawler)
 
 

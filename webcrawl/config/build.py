@@ -53,6 +53,7 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.urlcache import UrlCache
+from webcrawl.hub.packets import SILENCE_S
 from webcrawl.parse.jointrules import names_key
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
@@ -211,9 +212,15 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         log_folder=log_folder,
         now=now,
         utc_s=utc_s,
+        others_ask_s=SILENCE_S if has_hub(settings) else 0.0,
         refuses_shards=True,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
+
+
+def has_hub(settings: BaseSettings) -> bool:
+    """Whether the crawl has one hub, and fetchers on other machines (`webcrawl.hub`)."""
+    return bool(settings.get("CLUSTER")) and read(settings, "CLUSTER_HUBS", int) > 0
 
 
 def job_folder(settings: BaseSettings) -> Path | None:
@@ -337,8 +344,14 @@ def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], 
 
 
 def is_worker(crawler: Crawler) -> bool:
-    """Whether the crawl's first process has started this process."""
+    """Whether this process fetches for another one, on this machine or another."""
     return crawl_of(crawler).assignment is not None
+
+
+def leads_machine(crawler: Crawler) -> bool:
+    """Whether no other process of this machine has started this one."""
+    assignment = crawl_of(crawler).assignment
+    return assignment is None or assignment.brief is not None
 
 
 def is_debugging(crawler: Crawler) -> bool:

@@ -13,7 +13,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.cluster.agreement.nodefile import NAME, SHARDS, NodeFileError, read_node
 from webcrawl.cluster.buckets import BUCKETS
 from webcrawl.cluster.bus import Address
-from webcrawl.config.build import job_folder
+from webcrawl.config.build import has_hub, job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
 from webcrawl.frontier.disk.frontier import FOLDER
@@ -22,7 +22,7 @@ from webcrawl.frontier.disk.frontier import FOLDER
 def cluster_problems(settings: BaseSettings) -> list[str]:
     """One line for each reason why this node, or this crawl without CLUSTER, must not begin."""
     jobdir = job_folder(settings)
-    if not settings.get("CLUSTER"):
+    if not settings.get("CLUSTER") or has_hub(settings):
         return list(_of_a_node(jobdir)) if jobdir is not None else []
     return list(_as_a_node(settings, jobdir))
 

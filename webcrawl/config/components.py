@@ -71,6 +71,13 @@ PARTS = (
     ),
     Part(
         "EXTENSIONS",
+        "webcrawl.extensions.hub.Hub",
+        "no other machine can fetch for this hub of the CLUSTER",
+        _any_of("CLUSTER_HUBS"),
+        is_vital=True,
+    ),
+    Part(
+        "EXTENSIONS",
         "webcrawl.extensions.startcheck.StartCheck",
         "settings are not checked if a script starts the crawl",
     ),

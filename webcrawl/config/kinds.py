@@ -77,6 +77,9 @@ def whole(least: int, unit: str = "") -> Kind:
     return Kind(fits, f"a whole number, {least} or more", int, unit)
 
 
+ZERO_OR_ONE = Kind(lambda value: str(value) in ("0", "1"), "0 or 1", int)
+
+
 def seconds(least: float = 0) -> Kind:
     """A finite number of seconds, `least` or more."""
 

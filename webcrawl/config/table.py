@@ -268,6 +268,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "machines.md#several-machines",
         ),
         Setting(
+            "CLUSTER_HUBS",
+            kinds.ZERO_OR_ONE,
+            "1: the machine with JOBDIR has the frontier, and all others fetch for it. 0: each"
+            " node has some of CLUSTER_SHARDS.",
+            "hubs.md",
+        ),
+        Setting(
             "CLUSTER_SHARDS",
             whole(1),
             "Number of shards of the whole crawl. It cannot change later.",

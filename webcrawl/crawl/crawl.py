@@ -30,6 +30,7 @@ from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.running import RunningNode
+    from webcrawl.hub.packets import Brief
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 NOTHING = Counters()  # never changed
@@ -74,18 +75,20 @@ class LastLines(Protocol):
 
 
 class Assignment(NamedTuple):
-    """What the first process tells a worker at its start, beside settings and the spider.
+    """What a process that fetches for another one is told at its start, beside its settings.
 
-    descriptor -- of the worker's socket to the first process
+    descriptor -- of a worker's socket to the first process
     rules -- those in force (RULES); None without a file of rules
     earlier_folder -- the index that DEDUP_INDEX has made; None without one
     domains -- `allowed_domains` of the first process's spider
+    brief -- of the hub on another machine, in place of the socket; None for a worker
     """
 
     descriptor: int
     rules: Sequence[HostRule] | None
     earlier_folder: Path | None
     domains: Sequence[str]
+    brief: Brief | None = None
 
 
 class Crawl:

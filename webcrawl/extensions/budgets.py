@@ -1,8 +1,8 @@
 """Ends the crawl when its WARC files are large enough, or when a disk is nearly full.
 
-Runs in the first process, which has the counts of all processes. Polls every POLL_S seconds. So the
-WARC files exceed WARC_MAX_TOTAL by what is written in that time, in the second between two
-heartbeats of a worker, and by the pages under way.
+Runs in the first process of each machine, which has the counts of its processes. Polls every
+POLL_S seconds. So the WARC files exceed WARC_MAX_TOTAL by what is written in that time, in the
+second between two heartbeats of a worker, and by the pages under way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.build import job_folder, leads_crawl, warc_folder
+from webcrawl.config.build import is_debugging, job_folder, leads_machine, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.live.diskuse import free_bytes
@@ -47,7 +47,7 @@ class Budgets:
         settings = crawler.settings
         warc_max = read(settings, "WARC_MAX_TOTAL", int)
         free_min = read(settings, "DISK_FREE_MIN", int)
-        if not leads_crawl(crawler) or not (warc_max or free_min):
+        if is_debugging(crawler) or not leads_machine(crawler) or not (warc_max or free_min):
             raise NotConfigured
         extension = cls(crawler, warc_max, free_min, tuple(_folders(settings)))
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

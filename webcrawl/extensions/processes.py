@@ -114,7 +114,7 @@ class Processes:
         if self._watch_task:
             self._watch_task.cancel()
         for stats in self._stats:
-            self._add(stats)
+            add_counts(self._crawler, stats)
 
     async def _watch(self) -> None:
         """Kill workers that miss their heartbeats. `_on_disconnect` then replaces them.
@@ -213,11 +213,12 @@ class Processes:
             pid = self._running[number].process.pid
             logger.info("Process %d is started again, as %d", number, pid)
 
-    def _add(self, stats: dict[str, Any]) -> None:
-        """Add a worker's whole numbers to Scrapy's stats of this process."""
-        own = self._crawler.stats
-        for name, value in stats.items():
-            if type(value) is not int or name.startswith("memusage/"):
-                continue
-            if type(own.get_value(name, 0)) is int:  # CloseSpider(404): a reason is no count
-                own.inc_value(name, value)
+
+def add_counts(crawler: Crawler, stats: dict[str, Any]) -> None:
+    """Add the whole numbers of another process's stats to Scrapy's stats of this one."""
+    own = crawler.stats
+    for name, value in stats.items():
+        if type(value) is not int or name.startswith("memusage/"):
+            continue
+        if type(own.get_value(name, 0)) is int:  # CloseSpider(404): a reason is no count
+            own.inc_value(name, value)

@@ -77,11 +77,13 @@ class CrawlState:
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
         addresses: Addresses | None = None,
+        others_ask_s: float = 0.0,
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
         `abroad`: this is one of several shards, and these are the others. `addresses`: the IP
-        addresses, if others ask them too.
+        addresses, if others ask them too. `others_ask_s`: fetchers of an earlier run may send
+        requests for so long.
         """
         self.counters = Counters()
         self._store = store
@@ -98,7 +100,7 @@ class CrawlState:
         self._distributor = Distributor(
             *(store, policy, ordering, caps, self.counters, backlog),
             active_max=active_max,
-            began_at=now,
+            began_at=now + others_ask_s,
             shared=addresses,
         )
         self._bench = self._distributor.bench

@@ -227,6 +227,14 @@ class Tracked:
                 }
         return changed
 
+    def say_again(self, names: Iterable[str]) -> None:
+        """The next `changes` has the whole values of `names`: its receiver counts them anew."""
+        for name in names:
+            if name in _COUNTERS:
+                self._counts[_COUNTERS.index(name)] = {}
+            else:
+                self._numbers[_NUMBERS.index(name)] = 0
+
     def add(self, changed: dict[str, Any]) -> None:
         """Add `changed` to the counters; `changes` leaves it out."""
         self._counters.add(changed)

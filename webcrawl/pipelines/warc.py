@@ -24,7 +24,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.config.build import is_debugging, is_worker, warc_folder
+from webcrawl.config.build import is_debugging, leads_machine, warc_folder
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
@@ -110,7 +110,7 @@ class WarcPipeline:
         """
         writer = WarcWriter(self._files)
         try:
-            if not is_worker(self._crawler):
+            if leads_machine(self._crawler):
                 await writer.open()
             await self._recover()
         except (WarcError, OSError) as error:

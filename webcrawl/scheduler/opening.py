@@ -65,12 +65,17 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
     A worker gets the client of the first process's frontier.
     """
     settings, assignment = crawler.settings, crawl_of(crawler).assignment
+    if assignment is not None and assignment.brief is not None:
+        from webcrawl.config.hub import hub_frontier  # noqa: PLC0415  (only a fetcher loads nats-py)
+
+        return Opened(hub_frontier(settings, assignment.brief, rules), Orders())
     if assignment is not None:
         sock = socket.socket(fileno=assignment.descriptor)
         return Opened(RemoteFrontier(sock, rules), Orders())
     try:
         cluster = None
-        if settings.get("CLUSTER") and build.leads_crawl(crawler):
+        has_shards = settings.get("CLUSTER") and not build.has_hub(settings)
+        if has_shards and build.leads_crawl(crawler):
             from webcrawl.config.cluster import cluster_from  # noqa: PLC0415  (it takes 0.1 s)
 
             cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)

@@ -68,6 +68,7 @@ class LocalFrontier(Frontier):
         abroad: Abroad | None = None,
         addresses: Addresses | None = None,
         crawl: str = "",
+        others_ask_s: float = 0.0,
         refuses_shards: bool = False,
         in_memory: bool = False,
     ) -> None:
@@ -77,6 +78,7 @@ class LocalFrontier(Frontier):
         `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
         `addresses`: the IP addresses, if others ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
+        `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
         `refuses_shards`: a folder of a shard is a StoreError. `in_memory`: without a folder.
         """
         with ExitStack() as opened:
@@ -111,6 +113,7 @@ class LocalFrontier(Frontier):
                 utc_s=utc_s,
                 abroad=abroad,
                 addresses=addresses,
+                others_ask_s=others_ask_s,
             )
             opened.pop_all()
         self.counters = self._state.counters

@@ -28,6 +28,7 @@ from webcrawl.frontier.shared.wire import (
     Call,
     CallFailed,
     Calls,
+    Carrier,
     Channel,
     ContentSeen,
     End,
@@ -69,7 +70,7 @@ class RemoteFrontier(Frontier):
 
     shared = True
 
-    def __init__(self, sock: socket.socket, rules: HostRules | None = None) -> None:
+    def __init__(self, sock: socket.socket | Carrier, rules: HostRules | None = None) -> None:
         """`rules` are those of this process: they follow the first process's."""
         self.on_ready: Callable[[], None] = lambda: None
         self.on_disconnect: Callable[[], None] = lambda: None
@@ -83,7 +84,8 @@ class RemoteFrontier(Frontier):
         self._channel = Channel(self._on_message, self._on_lost)
         self._opening: asyncio.Task[None] | None = None
         self._is_lost = False
-        self._changes = Tracked(self.counters).changes  # since the last message
+        self._tracked = Tracked(self.counters)
+        self._changes = self._tracked.changes  # since the last message
         self._keys: dict[Lease, int] = {}
         self._calls: list[Call] = []  # of this turn of the event loop, not sent yet
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them

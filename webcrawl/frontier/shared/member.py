@@ -26,6 +26,7 @@ from webcrawl.frontier.shared.wire import (
     Answers,
     CallFailed,
     Calls,
+    Carrier,
     Changes,
     Channel,
     ContentSeen,
@@ -96,7 +97,7 @@ class Member:
     def __init__(
         self,
         server: ServedFrontier,
-        sock: socket.socket,
+        sock: socket.socket | Carrier,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,
     ) -> None:

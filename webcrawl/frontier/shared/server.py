@@ -31,7 +31,7 @@ from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit, ServedFrontier
-from webcrawl.frontier.shared.wire import Allowed, NewRules, Orders, encode, frame
+from webcrawl.frontier.shared.wire import Allowed, Carrier, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
@@ -211,9 +211,9 @@ class FrontierServer(ServedFrontier):
         self.end("shutdown")
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s):
-                for member in self._members:
+                for member in tuple(self._members):  # `forget` may remove some
                     await member.ended.wait()
-        for member in self._members:
+        for member in tuple(self._members):
             await member.close()
         await self._frontier.close()
 
@@ -295,7 +295,7 @@ class FrontierServer(ServedFrontier):
 
     def serve(
         self,
-        sock: socket.socket,
+        sock: socket.socket | Carrier,
         *,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,
@@ -315,6 +315,11 @@ class FrontierServer(ServedFrontier):
         if self.orders != Orders():
             member.send_orders(self.orders)
         return member
+
+    async def forget(self, member: Member) -> None:
+        """`member` has ended for good: wait until its leases are back."""
+        await member.close()
+        self._members.remove(member)
 
     def end(self, reason: str) -> None:
         """Tell all processes to end, and lease nothing to them. Only the first call counts."""

@@ -13,7 +13,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -193,6 +193,14 @@ def valid_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+@runtime_checkable
+class Carrier(Protocol):
+    """What carries the frames of a channel in place of a socket (`hub.streams`)."""
+
+    async def carry(self, channel: Channel) -> None:
+        """Connect `channel`: be its transport."""
+
+
 class Channel(asyncio.Protocol):
     """One end of the socket: calls `on_message` in order, and `on_disconnect` once."""
 
@@ -205,9 +213,13 @@ class Channel(asyncio.Protocol):
         self._unsent: list[bytes] = []  # until the channel is open
         self._transport: asyncio.Transport | None = None
         self._is_closed = False
+        self.decode = decode
 
-    async def open(self, sock: socket.socket) -> None:
-        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=sock)
+    async def open(self, sock: socket.socket | Carrier) -> None:
+        if isinstance(sock, Carrier):
+            await sock.carry(self)
+        else:
+            await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=sock)
 
     def send(self, message: Message) -> None:
         """Send `message`, at once or when possible: never waits. Lost after a disconnect.
@@ -245,7 +257,7 @@ class Channel(asyncio.Protocol):
             end = start + head + _LENGTH.unpack_from(received, start)[0]
             if len(received) < end:
                 break
-            message = decode(received[start + head : end])
+            message = self.decode(received[start + head : end])
             start = end
             self._on_message(message)
         del received[:start]

@@ -1,0 +1,235 @@
+"""The frontier of a hub against the contract, through its sessions; and what these refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.contracts import frontier as contract
+from tests.contracts.frontier import POLITE, FrontierContract, answer, link, memory_frontier
+from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.lease import Lane
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.bus import Bus, Entry
+from webcrawl.hub.fetching import CHANGED, HubFrontier
+from webcrawl.hub.packets import HUB, Brief, Hello, Packet, encode
+from webcrawl.hub.sessions import Sessions
+
+BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
+
+
+class Near(Bus):
+    """A bus in one process: what is published arrives in the next turn of the event loop."""
+
+    def __init__(self, handlers: dict[str, Callable[[bytes], None]]) -> None:
+        self._handlers = handlers
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def publish(self, subject: str, data: bytes) -> None:
+        if subject in self._handlers:
+            asyncio.get_running_loop().call_soon(self._handlers[subject], data)
+
+    async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
+        self._handlers[subject] = handle
+
+    async def get(self, key: str) -> Entry | None:
+        return None
+
+    async def put(self, key: str, value: bytes, revision: int) -> int | None:
+        return None
+
+
+class Machines:
+    """A hub, and fetchers."""
+
+    def __init__(self, server: FrontierServer) -> None:
+        self.server = server
+        self._handlers: dict[str, Callable[[bytes], None]] = {}
+        self._names = map(str, count(1))
+        self.left: list[str] = []
+        self.sessions = Sessions(
+            Near(self._handlers),
+            server,
+            BRIEF,
+            None,
+            longest_fetch_s=5.0,
+            clock=lambda: 1_000.0,
+            new_name=self._names.__next__,
+            on_exit=lambda reason, stats: self.left.append(reason),
+        )
+        self.sessions.serves_until = float("inf")
+        self._handlers[HUB] = self.sessions.receive
+        self._lives: list[asyncio.Task[str]] = []
+
+    def fetcher(self, brief: Brief = BRIEF) -> HubFrontier:
+        name = next(self._names)
+        return HubFrontier(
+            Near(self._handlers), brief, name, f"machine-{name}",
+            clock=lambda: 1_000.0, new_name=self._names.__next__,
+        )  # fmt: skip
+
+    def start(self, fetcher: HubFrontier) -> asyncio.Task[str]:
+        self._lives.append(asyncio.create_task(fetcher.wait_for_end()))
+        return self._lives[-1]
+
+    async def close(self) -> None:
+        for life in self._lives:
+            life.cancel()
+        await asyncio.gather(*self._lives, return_exceptions=True)
+        await self.server.close()
+        await self.sessions.close()
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "webcrawl.hub")
+
+
+class TestHubFrontier(FrontierContract):
+    # It asks before it knows.
+    test_a_new_frontier_is_finished_and_waits_for_ever = None
+
+    @pytest.fixture(autouse=True)
+    def machines(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._made: list[Machines] = []
+        monkeypatch.setattr(contract, "run", self.run)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        async def run_and_close() -> Any:
+            result = await coroutine
+            while self._made:
+                await self._made.pop().close()
+            return result
+
+        return asyncio.run(run_and_close())
+
+    def make(
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
+    ) -> Frontier:
+        frontier = memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
+        machines = Machines(FrontierServer(frontier))
+        fetcher = machines.fetcher()
+        fetcher.counters = frontier.counters
+        fetcher.overview = machines.server.overview  # type: ignore[method-assign]
+        fetcher._changes = dict  # type: ignore[method-assign]  # and nothing is added
+        machines.start(fetcher)
+        self._made.append(machines)
+        return fetcher
+
+
+def run(check: Callable[[Machines], Coroutine[Any, Any, None]]) -> None:
+    async def run_and_close() -> None:
+        own = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
+        machines = Machines(FrontierServer(own))
+        await check(machines)
+        await machines.close()
+
+    asyncio.run(run_and_close())
+
+
+def test_a_fetcher_that_exits_gives_its_leases_back_and_leaves() -> None:
+    async def check(machines: Machines) -> None:
+        fetcher = machines.fetcher()
+        life = machines.start(fetcher)
+        await fetcher.put([link("http://a/")], 0.0)
+        assert len(await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
+        life.cancel()
+        fetcher.exit("shutdown", {"n": 1})
+        leaving = asyncio.create_task(fetcher.leave())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        machines.sessions.tick()
+        await leaving
+        assert machines.left == ["shutdown"]
+        assert len(await machines.server.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
+
+    run(check)
+
+
+def test_a_fetcher_gets_the_orders_that_hold_already() -> None:
+    async def check(machines: Machines) -> None:
+        machines.server.orders = Orders(is_paused=True)
+        fetcher = machines.fetcher()
+        got: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
+
+        async def carry_out(orders: Orders) -> Any:
+            got.set_result(orders)
+            await asyncio.Event().wait()
+
+        fetcher.on_orders = carry_out
+        machines.start(fetcher)
+        assert (await got).is_paused
+
+    run(check)
+
+
+def test_a_fetcher_with_other_settings_must_begin_again() -> None:
+    async def check(machines: Machines) -> None:
+        other = Brief("A", "broad", {}, "other", {}, [], has_rules=False)
+        assert await machines.start(machines.fetcher(other)) == CHANGED
+        assert "0 fetchers" in repr(machines.sessions)
+
+    run(check)
+
+
+def test_garbage_from_the_bus_is_counted() -> None:
+    async def check(machines: Machines) -> None:
+        fetcher = machines.fetcher()
+        for data in (b"", b"\xc1", encode(BRIEF), b"\x92\xa5Hello\x00"):
+            machines.sessions.receive(data)
+            fetcher.receive(data)
+        bad = Hello("a b>", "x", "A", "hash", "", 0, "a b>.1", 0.0)  # no part of a subject
+        machines.sessions.receive(encode(bad))
+        assert machines.sessions.garbage == 5
+        assert fetcher.garbage == 3
+
+    run(check)
+
+
+def test_a_fetcher_that_sends_what_cannot_be_carried_out_gets_no_session_for_a_while() -> None:
+    async def check(machines: Machines) -> None:
+        hello = Hello("f", "x", "A", "hash", "", 0, "f.1", 1.0)
+        machines.sessions.receive(encode(hello))
+        await asyncio.sleep(0)  # the channel is open
+        machines.sessions.receive(encode(Packet("f.1", 1, 0, 0.0, 1.0, b"\0\0\0\1\xc1")))
+        assert machines.sessions.garbage == 1
+        again = Hello("f", "x", "A", "hash", "1", 0, "f.2", 2.0)
+        machines.sessions.receive(encode(again))
+        assert machines.sessions._sessions == {}
+        for _ in range(16):
+            machines.sessions.tick()
+        machines.sessions.receive(encode(again))
+        assert [*machines.sessions._sessions] == ["f.2"]
+
+    run(check)
+
+
+def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over() -> None:
+    async def check(machines: Machines) -> None:
+        fetcher = machines.fetcher()
+        life = machines.start(fetcher)
+        await fetcher.put([link("http://a/")], 0.0)
+        (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
+        await fetcher.release([(lease, answer(lease, 0.0))], 0.0)
+        assert len(await fetcher.acquire(time.monotonic(), 1)) == 1
+        life.cancel()
+        for _ in range(15):
+            machines.sessions.tick()
+        assert "1 fetchers" in repr(machines.sessions)
+        assert machines.sessions._sessions == {}
+        machines.sessions.tick()
+        assert "0 fetchers" in repr(machines.sessions)
+
+    run(check)

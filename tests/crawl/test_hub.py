@@ -1,0 +1,98 @@
+"""One crawl by a hub and its fetchers on a real bus, through kills: the ledger judges it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simweb import Running, running
+from tests.contracts.natsserver import NatsServer
+from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
+from tests.crawl.onecrawl import assert_no_fault_but_of_kills
+
+pytestmark = pytest.mark.slow
+UNDER_WAY_MAX = 8
+WORLD = (
+    *("--seed", "6", "--pages-per-host", "8", "--ip-delay", "0"),
+    *("--features", "none,page-404,page-chunked"),
+)
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[NatsServer]:
+    with NatsServer(tmp_path / "bus") as server:
+        yield server
+
+
+class Machine:
+    """A folder, and the command that runs in it."""
+
+    def __init__(self, folder: Path, web: Running, bus: NatsServer, **settings: Any) -> None:
+        self.folder = folder
+        self._web = web
+        self._settings = {
+            "CLUSTER": bus.url,
+            "CLUSTER_HUBS": 1,
+            "IP_DELAY": 0,
+            "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
+            "CONCURRENT_ADMISSIONS": UNDER_WAY_MAX,
+        } | settings
+
+    def start(self) -> Crawl:
+        return Crawl(self.folder, web=self._web, **self._settings)
+
+
+def pages_of(crawl: Crawl) -> int:
+    """Pages that a process has archived so far, about: its files grow with them."""
+    return sum(path.stat().st_size for path in (crawl.folder / "warc").glob("*.warc.gz*"))
+
+
+def wait_for_pages(crawl: Crawl) -> None:
+    before, deadline = pages_of(crawl), time.monotonic() + 120
+    while pages_of(crawl) <= before + 20_000:
+        assert time.monotonic() < deadline, crawl.output()
+        assert crawl.process.poll() is None
+        time.sleep(0.05)
+
+
+def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsServer) -> None:
+    with running(*WORLD, "--hosts", "150", "--host-delay", "0.5") as web:
+        hub = Machine(tmp_path / "hub", web, bus, JOBDIR=tmp_path / "job", DOWNLOAD_DELAY=0.5)
+        early, late = (Machine(tmp_path / name, web, bus) for name in ("early", "late"))
+        first = early.start()  # before the hub
+        crawl = hub.start()
+        wait_for_pages(first)
+        second = late.start()
+        wait_for_pages(second)
+        first.process.kill()
+        first.process.wait()
+        wait_for_pages(second)
+        crawl.process.kill()
+        crawl.process.wait()
+        crawl = hub.start()
+        wait_for_pages(second)
+        bus.kill()
+        time.sleep(1.0)
+        bus.start()
+        result, fetched = crawl.wait(200), second.wait(60)
+        # The hub's kill also ends the leases of the fetcher that lives.
+        ledger = assert_no_fault_but_of_kills(web, 3 * 2 * UNDER_WAY_MAX)
+    for each in (result, fetched):
+        assert each.exit_code == 0, each.log[-3000:]
+        assert_clean(each)
+    assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
+
+
+def test_a_fetcher_after_the_end_ends_with_one_line(tmp_path: Path, bus: NatsServer) -> None:
+    with running(*WORLD, "--hosts", "3", "--host-delay", "0.1") as web:
+        hub = Machine(tmp_path / "hub", web, bus, JOBDIR=tmp_path / "job")
+        assert hub.start().wait(100).exit_code == 0
+        assert_faultless(web)
+        result = Machine(tmp_path / "late", web, bus).start().wait(60)
+    assert result.exit_code == 0
+    assert "has ended (finished): nothing to fetch" in result.log
+    assert_clean(result)

@@ -1,0 +1,138 @@
+"""What a hub tells its fetchers of its settings, and what a fetcher takes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+from scrapy.utils.project import get_project_settings
+
+from tests.unit.test_hub_records import Records
+from webcrawl.config.build import has_hub
+from webcrawl.config.clustercheck import cluster_problems
+from webcrawl.config.hub import brief_of, follow
+from webcrawl.config.kinds import SettingError
+from webcrawl.config.table import TABLE, read
+from webcrawl.hub.bus import Refused
+from webcrawl.hub.joining import CrawlEndedError, wait_for_brief
+from webcrawl.hub.packets import Brief, encode, read_by_fetcher
+from webcrawl.hub.records import CRAWL
+from webcrawl.spiders.broad import BroadSpider
+
+URL = "nats://user:s3cr3t@bus.test"
+
+
+def settings_of(**values: Any) -> Settings:
+    settings = get_project_settings()
+    settings.setdict({"CLUSTER": URL, "CLUSTER_HUBS": 1} | values, "cmdline")
+    return settings
+
+
+def brief(arguments: dict[str, Any] | None = None, **values: Any) -> Brief:
+    crawler = Crawler(BroadSpider, settings_of(**values))
+    crawler.spider = BroadSpider()
+    crawler.spider.crawl_arguments = (), arguments or {}
+    return brief_of(crawler)
+
+
+def test_a_fetcher_takes_the_hubs_values_as_they_come_over_the_bus() -> None:
+    told = read_by_fetcher(encode(brief(DOWNLOAD_DELAY="7", SCOPE_SUFFIXES=".br,.pt")))
+    assert isinstance(told, Brief)
+    settings = settings_of(DOWNLOAD_DELAY=1)
+    assert follow(settings, told) == []
+    assert read(settings, "DOWNLOAD_DELAY", float) == 7.0
+    assert read(settings, "SCOPE_SUFFIXES", list) == [".br", ".pt"]
+
+
+def test_all_values_pass_the_checks_of_settings() -> None:
+    settings = settings_of()
+    follow(settings, brief())
+    assert [name for name, row in TABLE.items() if not row.kind.fits(settings.get(name))] == []
+
+
+def test_folders_and_size_of_a_machine_are_its_own() -> None:
+    told = brief(WARC_DIR="/hub", CONCURRENT_REQUESTS=3, JOBDIR="/hub/job")
+    settings = settings_of(WARC_DIR="/mine", CONCURRENT_REQUESTS=9, CRAWL_PROCESSES=4)
+    follow(settings, told)
+    assert (settings["WARC_DIR"], settings["CONCURRENT_REQUESTS"]) == ("/mine", 9)
+    assert settings["JOBDIR"] is None
+    assert settings["CRAWL_PROCESSES"] == 1
+
+
+def test_no_secret_is_told() -> None:
+    told = brief(PROXY="http://u:s3cr3t@proxy.test:8080")
+    assert b"s3cr3t" not in encode(told)
+
+
+def test_code_is_not_taken_from_the_bus() -> None:
+    told = brief(SCOPE_RULES="theirs.rule")
+    settings = settings_of()
+    (problem,) = follow(settings, told)
+    assert problem.startswith("SCOPE_RULES = ")
+    assert "set the same" in problem
+    assert settings["SCOPE_RULES"] != "theirs.rule"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SCOPE_DENY", ["@/etc/passwd"]),
+        ("DOWNLOAD_DELAY", "soon"),
+        ("JOBDIR", "/elsewhere"),
+        ("EXTENSIONS", {"theirs.Code": 1}),
+    ],
+)
+def test_what_a_hub_would_not_tell_is_refused(name: str, value: object) -> None:
+    told = Brief("A", "broad", {name: value}, "", {}, [], has_rules=False)
+    settings = settings_of()
+    before = settings.get(name)
+    assert follow(settings, told) == [f"the hub's {name} = {value!r} cannot be used"]
+    assert settings.get(name) == before
+
+
+def test_the_lines_of_a_file_are_told(tmp_path: Path) -> None:
+    (tmp_path / "deny").write_text("# none of these\nbad.test\n")
+    assert brief(SCOPE_DENY=[f"@{tmp_path / 'deny'}"]).settings["SCOPE_DENY"] == ["bad.test"]
+
+
+def test_arguments_of_the_spider_are_told_but_not_its_seeds() -> None:
+    told = brief({"seeds": object(), "topic": "x"})
+    assert told.arguments == {"topic": "x"}
+    with pytest.raises(SettingError, match="values that are plain"):
+        brief({"topic": object()})
+
+
+def test_the_hash_tells_other_settings() -> None:
+    one, two = brief(DOWNLOAD_DELAY=1), brief(DOWNLOAD_DELAY=2)
+    assert one.settings_hash == brief(DOWNLOAD_DELAY="1.0", WARC_DIR="/x").settings_hash
+    assert one.settings_hash != two.settings_hash
+
+
+def test_a_hub_and_a_fetcher_pass_the_check_before_a_crawl() -> None:
+    assert has_hub(settings_of())
+    assert not has_hub(settings_of(CLUSTER=""))
+    assert cluster_problems(settings_of()) == []
+    assert cluster_problems(settings_of(CLUSTER_HUBS=0)) != []
+
+
+@pytest.mark.parametrize(
+    ("record", "error", "line"),
+    [
+        (b'{"version":"1","id":"A","settings":"","end":"finished"}', CrawlEndedError, "has ended"),
+        (b'{"version":"0","id":"A","settings":""}', Refused, "the same version"),
+    ],
+)
+def test_a_fetcher_does_not_wait_for_a_hub_that_cannot_have_it(
+    record: bytes, error: type[Exception], line: str
+) -> None:
+    async def check() -> None:
+        records = Records()
+        await records.put(CRAWL, record, 0)
+        await wait_for_brief(records, "f", "1", lambda line: None)
+
+    with pytest.raises(error, match=line):
+        asyncio.run(check())

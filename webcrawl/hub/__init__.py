@@ -1,0 +1,28 @@
+"""One hub and its fetchers on several machines, over NATS (docs/hubs.md).
+
+```
+hub's machine                                      each other machine
+frontier.shared.server ── member                   frontier.HubFrontier (a client)
+                            │                             │
+                    sessions.Sessions ═ streams ══ bus ══ streams
+                    ownership.Ownership ── records on the bus
+```
+
+The hub is the process with the frontier, and decides everything; its own process fetches too. A
+fetcher takes leases from the hub, fetches, archives and releases. It has no state that must
+survive. Both ends speak the messages of `frontier.shared.wire`, as the processes of one machine do
+over a socket pair: server, member and client are the same.
+
+- `bus`: subjects and records, by nats-py
+- `packets`: what is sent on the subjects
+- `streams`: one end of the messages between a hub and a fetcher, carried by one session after
+  another
+- `sessions`: the hub's end of all of them; `fetching`: the fetcher's end
+- `ages`: times on their way from one machine's clock to the other's
+- `records`: which process is the hub
+
+A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own
+clock. Without a session a fetcher sends no request. The stream goes on in the next session, with
+what was not acknowledged: nothing is counted twice. If the fetcher is not back within SILENCE_S and
+the longest fetch, its leases go back to the frontier, and its next session has a new stream.
+"""

@@ -1,0 +1,365 @@
+"""The bus of a crawl on several machines: subjects, and records that change by compare-and-set.
+
+NATS carries it. This module is the only one that knows nats-py, and contains its faults, as of
+version 2.16:
+
+- it reconnects by itself, and what was sent meanwhile is lost or comes late: so it may not, and
+  each connection here is a client of its own;
+- it sends a password in plain text to a server without TLS: so TLS is checked before CONNECT;
+- a PONG that comes late ends its reader without a word: so nothing here waits for a PONG, and a
+  reader that has ended is a lost connection;
+- `close` may wait for ever: it has CLOSE_S;
+- `publish` may swallow that its task is cancelled: so `close` here sets a flag too;
+- a credentials file without its markers is read for ever: so they are looked for before.
+
+A user name, a password, a token and the content of a credentials file are in no text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import ssl
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, NoReturn
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext, api
+from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
+
+from webcrawl.cluster.bus.base import Address, Server
+from webcrawl.textfile import read_text
+
+logger = logging.getLogger(__name__)
+
+CONNECT_S: Final = 3.0  # to one server
+CLOSE_S: Final = 1.0
+CHECK_S: Final = 0.5  # between two looks whether the connection is alive
+RECORDS_S: Final = 5.0  # for one record
+WAIT_S: Final = (0.2, 2.0)  # between two tries to connect: at first, at most
+PING_S: Final = 3  # two of them without an answer: the connection is lost
+PAYLOAD_MIN: Final = 512 * 1024  # NATS allows 1 MB by default
+_WRONG_REVISION: Final = 10071
+_MARKERS: Final = re.compile(r"BEGIN NATS USER JWT-+\s+\S.*BEGIN USER NKEY SEED-+\s+\S", re.DOTALL)
+
+
+class BusError(Exception):
+    """The bus did not do it, one line. A record may have been written nevertheless."""
+
+
+class Refused(BusError):  # noqa: N818
+    """The user must act."""
+
+
+class Entry(NamedTuple):
+    value: bytes
+    revision: int
+
+
+class Bus(ABC):
+    """One process's connection. Messages are lost now and then, and not repeated.
+
+    on_lost -- is called when the connection is lost. Another one is made without a call
+    """
+
+    on_lost: Callable[[], None] = staticmethod(lambda: None)
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect. BusError if no server can be reached; Refused."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Send what was published, and disconnect for good."""
+
+    @abstractmethod
+    def publish(self, subject: str, data: bytes) -> None:
+        """Send to all who have subscribed. Never waits; lost without a connection."""
+
+    @abstractmethod
+    async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
+        """Call `handle` with what is published, over all connections."""
+
+    @abstractmethod
+    async def get(self, key: str) -> Entry | None:
+        """The record; None if there is none. BusError."""
+
+    @abstractmethod
+    async def put(self, key: str, value: bytes, revision: int) -> int | None:
+        """Replace the record of this revision, 0 for none. The new revision; None: it has changed.
+
+        BusError.
+        """
+
+
+class _Client(Client):
+    """nats-py's client of one connection, which asks for TLS before it sends a password."""
+
+    wants_tls = False
+
+    def _connect_command(self) -> bytes:
+        if self.wants_tls and not self._server_info.get("tls_required"):
+            raise Refused("the server does not ask for TLS, and CLUSTER does (tls://)")
+        return super()._connect_command()
+
+    @property
+    def is_alive(self) -> bool:
+        reading = self._reading_task
+        return self.is_connected and reading is not None and not reading.done()
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether there are several servers."""
+        return bool(self._server_info.get("cluster"))
+
+
+class NatsBus(Bus):
+    """The bus of the crawl named `crawl` (CLUSTER_NAME)."""
+
+    def __init__(self, address: Address, crawl: str) -> None:
+        self._address = address
+        self._prefix = f"webcrawl.{crawl}.1."  # of this version's subjects
+        self._bucket = f"webcrawl-hub-{crawl}"
+        self._client: _Client | None = None
+        self._handlers: dict[str, Callable[[bytes], None]] = {}
+        self._out: deque[tuple[str, bytes]] = deque()
+        self._has_out = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<NatsBus {self._address} {'open' if self._client else 'not connected'}>"
+
+    # The connection
+
+    async def open(self) -> None:
+        self._client = await self._connect()
+        self._keeper = asyncio.create_task(self._keep(self._client))
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._is_closed = True
+            self._has_out.set()
+            await asyncio.wait([self._keeper], timeout=CLOSE_S)
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    async def _connect(self) -> _Client:
+        """To any of the servers."""
+        servers = list(self._address.servers)
+        random.shuffle(servers)
+        for server in servers:
+            try:
+                return await self._connect_to(server)
+            except Refused:
+                raise
+            except BusError as error:
+                last = error
+        raise last
+
+    async def _connect_to(self, server: Server) -> _Client:
+        address, client = self._address, _Client()
+        client.wants_tls = address.is_tls
+        has_password = address.password is not None
+
+        async def on_error(error: Exception) -> None:
+            if not client.is_connected and not client.is_closed:
+                _fail(f"CLUSTER={address}: {server}", error)
+            logger.debug("The bus: %s", error)
+
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await client.connect(
+                    f"nats://{server}",
+                    name="webcrawl",
+                    error_cb=on_error,
+                    allow_reconnect=False,
+                    ping_interval=PING_S,
+                    tls=self._tls(),
+                    user=address.user if has_password else None,
+                    password=address.password,
+                    token=address.user if address.user and not has_password else None,
+                    user_credentials=self._credentials(),
+                )
+            if client.max_payload < PAYLOAD_MIN:
+                raise Refused(f"{server}: max_payload is less than {PAYLOAD_MIN}")
+            for subject, handle in self._handlers.items():
+                await self._listen(client, subject, handle)
+        except BaseException as error:
+            await _close(client)
+            if isinstance(error, TimeoutError):
+                raise BusError(f"CLUSTER={address}: {server} does not answer") from None
+            if isinstance(error, NatsError):
+                _fail(f"CLUSTER={address}: {server}", error)
+            raise
+        return client
+
+    def _tls(self) -> ssl.SSLContext | None:
+        address = self._address
+        if not address.is_tls:
+            return None
+        try:
+            return ssl.create_default_context(cafile=address.ca)
+        except (ssl.SSLError, OSError):
+            raise Refused(f"ca={address.ca}: cannot be read as certificates (PEM)") from None
+
+    def _credentials(self) -> str | None:
+        path = self._address.creds
+        if path is None:
+            return None
+        try:
+            text = read_text(path)
+        except (OSError, ValueError):
+            text = ""
+        if not _MARKERS.search(text):
+            raise Refused(f"creds={path}: has no NATS user's JWT and seed")
+        return str(path)
+
+    async def _keep(self, client: _Client) -> None:
+        """Send on the connection, and connect again when it is lost."""
+        try:
+            while True:
+                await self._send_while_alive(client)
+                if self._is_closed:
+                    return
+                self._client = None
+                self._out.clear()
+                self.on_lost()
+                await _close(client)
+                client = self._client = await self._reconnect()
+        finally:
+            self._client = None
+            await _close(client)
+
+    async def _send_while_alive(self, client: _Client) -> None:
+        while client.is_alive:
+            self._has_out.clear()
+            try:
+                while self._out:
+                    await client.publish(*self._out.popleft())
+                if self._is_closed:
+                    return
+                async with asyncio.timeout(CHECK_S):
+                    await self._has_out.wait()
+            except TimeoutError:
+                continue
+            except (NatsError, OSError) as error:
+                logger.debug("The bus: %s", error)
+                return
+
+    async def _reconnect(self) -> _Client:
+        wait_s, most_s = WAIT_S
+        refusal = ""
+        while True:
+            await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))  # not all at once
+            wait_s = min(wait_s * 2, most_s)
+            try:
+                return await self._connect()
+            except BusError as error:
+                if isinstance(error, Refused) and str(error) != refusal:
+                    refusal = str(error)
+                    logger.error("The bus refuses this process: %s", refusal)
+
+    # Subjects
+
+    def publish(self, subject: str, data: bytes) -> None:
+        if self._client is not None:
+            self._out.append((self._prefix + subject, data))
+            self._has_out.set()
+
+    async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
+        self._handlers[subject] = handle
+        if self._client is not None:
+            try:
+                await self._listen(self._client, subject, handle)
+            except NatsError:  # the next connection does
+                return
+
+    async def _listen(self, client: _Client, subject: str, handle: Callable[[bytes], None]) -> None:
+        async def on_message(message: Msg) -> None:
+            handle(message.data)
+
+        await client.subscribe(self._prefix + subject, cb=on_message)
+
+    # Records
+
+    def _records(self) -> JetStreamContext:
+        if self._client is None:
+            raise BusError(f"CLUSTER={self._address}: not connected")
+        return self._client.jetstream(timeout=RECORDS_S)
+
+    async def get(self, key: str) -> Entry | None:
+        records = self._records()
+        try:
+            found = await records.get_last_msg(f"KV_{self._bucket}", f"$KV.{self._bucket}.{key}")
+        except NotFoundError:
+            return None
+        except (NatsError, OSError) as error:
+            self._fail(error)
+        return Entry(found.data or b"", found.seq or 0)
+
+    async def put(self, key: str, value: bytes, revision: int) -> int | None:
+        try:
+            return await self._put(key, value, revision)
+        except NoStreamResponseError:
+            if revision:
+                return None
+        except (NatsError, OSError) as error:
+            self._fail(error)
+        await self._make_bucket()
+        try:
+            return await self._put(key, value, revision)
+        except (NatsError, OSError) as error:
+            self._fail(error)
+
+    async def _put(self, key: str, value: bytes, revision: int) -> int | None:
+        headers: dict[str, Any] = {api.Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(revision)}
+        try:
+            done = await self._records().publish(
+                f"$KV.{self._bucket}.{key}", value, headers=headers
+            )
+        except APIError as error:
+            if error.err_code == _WRONG_REVISION:
+                return None
+            raise
+        return done.seq
+
+    async def _make_bucket(self) -> None:
+        assert self._client is not None
+        replicas = self._address.replicas or (3 if self._client.is_cluster else 1)
+        config = api.KeyValueConfig(bucket=self._bucket, history=1, replicas=replicas)
+        try:
+            await self._records().create_key_value(config)
+        except (NatsError, OSError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> NoReturn:
+        _fail(f"CLUSTER={self._address}", error)
+
+
+def _fail(where: str, error: Exception) -> NoReturn:
+    """Raise what `error` of nats-py is to the user."""
+    if isinstance(error, BusError):
+        raise error
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "verify_message", "") or error.reason or "TLS failed"
+        raise Refused(f"{where}: TLS: {reason}") from None
+    text = str(error).strip("' ") or type(error).__name__
+    if any(word in text.lower() for word in ("authorization", "authentication", "permissions")):
+        remedy = "check the user, password, token or credentials file in CLUSTER"
+        raise Refused(f"{where}: {text}: {remedy}") from None
+    raise BusError(f"{where}: {text}") from None
+
+
+async def _close(client: Client) -> None:
+    """Whatever `client` does: in CLOSE_S at most."""
+    with suppress(Exception):
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()

@@ -1,0 +1,281 @@
+"""The frontier as a fetcher on another machine has it: sessions with the hub, one after another.
+
+The calls, and what they wait for, go on in the next session. If the hub begins a new stream, it has
+none of this fetcher's leases any more: the hub is another process, or has taken them back. Then
+they are forgotten here. Requests that are not sent are not sent any more, and pages that end are
+not released: others fetch them again, as after a kill.
+
+Between two sessions this process sends no request: `on_allowed` says until when it may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec import DecodeError
+
+from webcrawl.frontier.counters import MOMENTARY
+from webcrawl.frontier.lease import Lease, Outcome
+from webcrawl.frontier.shared.client import RemoteFrontier
+from webcrawl.frontier.shared.wire import (
+    Accepted,
+    Acquire,
+    Allowed,
+    Call,
+    Channel,
+    ContentSeen,
+    FirstSeen,
+    Heartbeat,
+    Leased,
+    Message,
+    Put,
+)
+from webcrawl.hub.bus import Bus, BusError
+from webcrawl.hub.packets import (
+    HUB,
+    TICK_S,
+    Brief,
+    Hello,
+    Over,
+    Packet,
+    Refusal,
+    ToHub,
+    Welcome,
+    encode,
+    read_by_fetcher,
+    subject_of,
+)
+from webcrawl.hub.records import CRAWL, CrawlRecord, read
+from webcrawl.hub.streams import Clock, Stream
+from webcrawl.scope.hostrules import HostRules
+
+logger = logging.getLogger(__name__)
+
+CHANGED: Final = (
+    "settings_changed"  # why this process's crawl ends: another one begins in its place
+)
+LEAVE_S: Final = 5.0  # for the last messages to arrive
+END_TICKS: Final = 5  # between two looks at the crawl's record, without a session
+
+
+class StreamOverError(Exception):
+    """No answer to a call will come."""
+
+
+class HubFrontier(RemoteFrontier):
+    """The frontier of the hub.
+
+    is_closing -- whether this process's crawl ends, and the calls must too
+    garbage -- messages that could not be read
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        brief: Brief,
+        fetcher: str,
+        place: str,
+        *,
+        clock: Clock,
+        new_name: Callable[[], str],
+        rules: HostRules | None = None,
+    ) -> None:
+        """`fetcher` is the name of this process on the bus, `place` the one for users."""
+        self.bus = bus
+        self._clock = clock
+        self._fetcher = fetcher
+        self._stream = self._new_stream()
+        super().__init__(self._stream, rules)
+        self._stream.connect(self._channel)
+        self.is_closing: Callable[[], bool] = lambda: False
+        self.garbage = 0
+        self._brief = brief
+        self._place = place
+        self._new_name = new_name
+        self._name = ""  # of the stream, as the hub gave it
+        self._asked = ""  # the session that was asked for last
+        self._gives_up = self._is_leaving = False
+        self._ticks = 0  # since the last session
+
+    def __repr__(self) -> str:
+        return f"<HubFrontier {len(self._keys)} leased, {self._stream!r}>"
+
+    def _new_stream(self) -> Stream:
+        return Stream(self._send, self._clock)
+
+    def _send(self, message: ToHub) -> None:
+        self.bus.publish(HUB, encode(message))
+
+    # Calls
+
+    async def _call(self, call: Call) -> Any:
+        while not self._gives_up:
+            stream = self._stream
+            with suppress(StreamOverError):
+                answer = await super()._call(call)
+                if stream is self._stream:
+                    return answer
+            if not isinstance(call, Put):
+                break
+        match call:
+            case Acquire():
+                return Leased([])
+            case ContentSeen():
+                return FirstSeen(None)
+            case Put():
+                return Accepted(0)
+        return None
+
+    async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
+        if known:
+            await super().release(known, now)
+
+    # The life of this process
+
+    async def wait_for_end(self) -> str:
+        """Hold sessions with the hub until the crawl ends. Returns the reason of its end."""
+        await self.bus.subscribe(subject_of(self._fetcher), self.receive)
+        self.bus.on_lost = self.end_session
+        self.on_allowed(self._clock())
+        while not self._end.is_set():
+            self.tick()
+            if self._ticks % END_TICKS == END_TICKS - 1:
+                await self._look_for_end()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_S):
+                    await self._end.wait()
+        return self._end_reason
+
+    def exit(self, reason: object, stats: dict[str, Any]) -> None:
+        """Send the last message. Not after calls were given up: their hosts may have been asked."""
+        if not self._gives_up:
+            super().exit(reason, stats)
+
+    async def leave(self) -> None:
+        """Wait until the hub has the last message, LEAVE_S at most."""
+        self._is_leaving = True
+        for _ in range(int(LEAVE_S / TICK_S)):
+            if self._stream.is_confirmed or not self._stream.session:
+                break
+            self._stream.tick()
+            await asyncio.sleep(TICK_S)
+        self._gives_up = True
+        self._forget_leases()
+
+    def tick(self) -> None:
+        """Once each TICK_S."""
+        stream = self._stream
+        if stream.session and self._clock() >= stream.valid_until:
+            self.end_session()
+        if stream.session:
+            self._channel.send(Heartbeat(self._changes()))
+            self._allow()
+            return
+        self._ticks += 1
+        if self.is_closing():
+            self._gives_up = True
+            self._forget_leases()
+        else:
+            self._greet()
+
+    def end_session(self) -> None:
+        """No request is sent until the next session begins."""
+        if self._stream.session:
+            logger.info("The session with the hub has ended: no request is sent until the next")
+        self._stream.end()
+        self._asked = ""
+        self.on_allowed(self._clock())
+
+    def _greet(self) -> None:
+        self._asked = self._asked or f"{self._fetcher}.{self._new_name()}"
+        brief = self._brief
+        who = self._fetcher, self._place, brief.crawl, brief.settings_hash
+        where = self._name, self._stream.received, self._asked
+        self._send(Hello(*who, *where, self._clock()))
+
+    def _allow(self) -> None:
+        self.on_allowed(self._stream.valid_until)
+
+    async def _look_for_end(self) -> None:
+        """The hub may have ended while this process did not hear it."""
+        with suppress(BusError):
+            crawl, _ = await read(self.bus, CRAWL, CrawlRecord)
+            if crawl is not None and crawl.id != self._brief.crawl:
+                self._end_crawl(CHANGED)
+            elif crawl is not None and crawl.end:
+                self._end_crawl(crawl.end)
+
+    # Messages
+
+    def receive(self, data: bytes) -> None:
+        """Take a message from the bus."""
+        try:
+            message = read_by_fetcher(data)
+            if isinstance(message, Packet):
+                self._take(message)
+        except DecodeError:
+            self.garbage += 1
+            return
+        match message:
+            case Welcome() if message.session == self._asked and not self._stream.session:
+                self._begin(message)
+            case Refusal(session) if session == self._asked:
+                self._end_crawl(CHANGED)
+            case Over(session) if session == self._stream.session:
+                self._begin_again()
+
+    def _take(self, packet: Packet) -> None:
+        had_session = bool(self._stream.session)
+        self._stream.receive(packet)
+        if had_session and not self._stream.session:  # a gap
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        self.end_session()
+        if not self._is_leaving:
+            self._greet()
+
+    def _begin(self, welcome: Welcome) -> None:
+        if welcome.stream != self._name:
+            if self._name:
+                self._renew()
+            self._name = welcome.stream
+        self._ticks = 0
+        logger.info("A session with the hub of the crawl %s begins", self._brief.crawl)
+        self._stream.begin(welcome.session, welcome.received, welcome.echo, 0.0)
+        self._allow()
+
+    def _on_message(self, message: Message) -> None:
+        if not isinstance(message, Allowed):  # of the hub's own machine
+            super()._on_message(message)
+
+    def _renew(self) -> None:
+        """The hub has a new stream for this fetcher, and none of its leases."""
+        logger.warning("The hub begins anew: %d leases are given up", len(self._keys))
+        self._forget_leases()
+        self._stream = self._sock = self._new_stream()
+        self._channel = Channel(self._on_message, self._on_lost)
+        self._stream.connect(self._channel)
+        self._tracked.say_again(MOMENTARY)
+        self._next_at = (0.0, 0.0)
+        self._is_finished = False
+
+    def _forget_leases(self) -> None:
+        """No answer comes any more in the stream so far."""
+        self._keys.clear()
+        futures = sum(self._unanswered.values(), self._futures)
+        self._unanswered, self._calls, self._futures = {}, [], []
+        for future in futures:
+            if not future.done():
+                future.set_exception(StreamOverError("the hub has not answered"))
+
+    def _open(self) -> None:
+        """The stream is connected already, whether a session is on or not."""
+
+    def _on_lost(self) -> None:
+        """The stream goes on in the next session."""

@@ -1,0 +1,80 @@
+"""A fetcher waits for the hub of its crawl, and is told how to crawl."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import DecodeError
+
+from webcrawl.hub.bus import Bus, BusError, Refused
+from webcrawl.hub.packets import HUB, TICK_S, Ask, Brief, encode, read_by_fetcher, subject_of
+from webcrawl.hub.records import CRAWL, CrawlRecord, read
+from webcrawl.wording import printable
+
+SAY_TICKS = 60  # between two lines of a fetcher that waits
+
+
+RETRY_S = 1.0  # between two tries to reach the bus
+
+
+class CrawlEndedError(Exception):
+    """The crawl on the bus has ended: one line."""
+
+
+async def open_bus(bus: Bus, say: Callable[[str], None]) -> None:
+    """Connect, also to a bus that is not there yet. Refused."""
+    said = ""
+    while True:
+        try:
+            await bus.open()
+        except Refused:
+            raise
+        except BusError as error:
+            if str(error) != said:
+                said = str(error)
+                say(f"{said}: it is waited for")
+            await asyncio.sleep(RETRY_S)
+        else:
+            return
+
+
+async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[str], None]) -> Brief:
+    """Ask the hub until it answers. Refused; CrawlEndedError."""
+    answer: asyncio.Future[Brief] = asyncio.get_running_loop().create_future()
+
+    def receive(data: bytes) -> None:
+        with suppress(DecodeError):
+            message = read_by_fetcher(data)
+            if isinstance(message, Brief) and not answer.done():
+                answer.set_result(message)
+
+    await bus.subscribe(subject_of(fetcher), receive)
+    tick = 0
+    while not answer.done():
+        waits_for = "the hub"
+        try:
+            await _look_at_crawl(bus, version)
+        except Refused:
+            raise
+        except BusError as error:
+            waits_for = f"the bus ({error})"
+        if tick % SAY_TICKS == 1:
+            say(f"waits for {waits_for}")
+        tick += 1
+        bus.publish(HUB, encode(Ask(fetcher)))
+        await asyncio.wait([answer], timeout=TICK_S)
+    return answer.result()
+
+
+async def _look_at_crawl(bus: Bus, version: str) -> None:
+    crawl, _ = await read(bus, CRAWL, CrawlRecord)
+    if crawl is None:
+        return
+    if crawl.end:
+        line = f"the crawl {crawl.id} has ended ({crawl.end}): nothing to fetch"
+        raise CrawlEndedError(printable(line))
+    if crawl.version != version:
+        line = f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is"
+        raise Refused(printable(f"{line} {version}: run the same version on all machines"))

@@ -1,0 +1,129 @@
+"""What hub and fetchers send to each other on the bus: control messages, and packets of streams.
+
+All are structs in MessagePack, of checked types; `read_by_hub` and `read_by_fetcher` raise
+DecodeError for anything else. There is no code in them, and no pickle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+SILENCE_S: Final = 10.0  # a session without a packet for so long has ended
+TICK_S: Final = 1.0  # between two packets at least
+PACKET_BYTES: Final = 256 * 1024  # of a stream, in one packet; NATS allows 1 MB by default
+
+# Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
+Name = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
+Place = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,100}\Z")]  # it is logged
+SessionName = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\.[0-9a-z]{1,32}\Z")]
+
+
+class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """An array that begins with the name of its class."""
+
+
+class Packet(_Tagged, frozen=True):
+    """A part of a stream; without data it only keeps the session alive.
+
+    number -- of the last packet with data, this one included
+    received -- number of the last packet with data that has arrived from the other end
+    echo -- `sent_at` of the last packet from the other end
+    sent_at -- monotonic, of the sender
+    """
+
+    session: SessionName
+    number: int
+    received: int
+    echo: float
+    sent_at: float
+    data: bytes
+
+
+class Ask(_Tagged, frozen=True):
+    """A new fetcher asks how to crawl: `Brief` is the answer."""
+
+    fetcher: Name
+
+
+class Hello(_Tagged, frozen=True):
+    """A fetcher asks for a session.
+
+    fetcher -- its name on the bus, of this process alone
+    place -- its name for users
+    crawl, settings -- the crawl's ID, and the hash of the settings in its brief
+    stream -- of the session before; "" at first
+    received -- number of the last packet that has arrived from that stream
+    session -- the name of the new session
+    """
+
+    fetcher: Name
+    place: Place
+    crawl: str
+    settings: str
+    stream: str
+    received: int
+    session: SessionName
+    sent_at: float
+
+
+class Brief(_Tagged, frozen=True):
+    """How to crawl: plain values only.
+
+    settings -- Scrapy's, by name
+    settings_hash -- of all of this
+    arguments -- of the spider
+    domains -- its `allowed_domains`
+    has_rules -- whether RULES is set: the rules themselves come first in the stream
+    problem -- why nobody can fetch for this hub, one line; ""
+    """
+
+    crawl: str
+    spider: str
+    settings: dict[str, Any]
+    settings_hash: str
+    arguments: dict[str, Any]
+    domains: list[str]
+    has_rules: bool
+    problem: str = ""
+
+
+class Welcome(_Tagged, frozen=True):
+    """The answer to `Hello`: `session` begins, with the packets after `received`.
+
+    stream -- another one than before: the hub has nothing of that one any more
+    """
+
+    session: SessionName
+    stream: str
+    received: int
+    echo: float  # `sent_at` of the Hello
+
+
+class Refusal(_Tagged, frozen=True):
+    """The answer to a Hello with another crawl or other settings than the hub's."""
+
+    session: SessionName
+
+
+class Over(_Tagged, frozen=True):
+    """The answer to a packet of a session that the hub does not have."""
+
+    session: SessionName
+
+
+ToHub = Ask | Hello | Packet
+ToFetcher = Brief | Welcome | Refusal | Over | Packet
+encode: Callable[[ToHub | ToFetcher], bytes] = Encoder().encode
+read_by_hub: Callable[[bytes], ToHub] = Decoder(ToHub).decode
+read_by_fetcher: Callable[[bytes], ToFetcher] = Decoder(ToFetcher).decode
+
+HUB: Final = "hub.0"  # the subject of the hub
+
+
+def subject_of(fetcher: str) -> str:
+    """The subject of a fetcher, by its name or that of one of its sessions."""
+    return f"fetcher.{fetcher.partition('.')[0]}"

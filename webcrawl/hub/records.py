@@ -1,0 +1,180 @@
+"""Which process is the hub: two records on the bus, changed by compare-and-set.
+
+- `crawl`: its ID, version, the hash of its settings, the number of hubs, and the reason of its end
+- `hub.0`: the process that owns the hub, with an epoch that grows with each owner
+
+The hub renews its record with each `check`, and serves only until SILENCE_S after the last renewal
+began. It waits SILENCE_S and the longest fetch before it serves, if another owner may still fetch:
+after a kill, a take-over, or a loss of the records. A record that is lost, or cannot be read, is
+written again; one of another owner ends this hub.
+
+| the bus has | so the hub of crawl A |
+| --- | --- |
+| nothing, and A is new | begins |
+| nothing, and A is resumed | waits, then serves: fetchers of the last run may be about |
+| A, and its owner has ended cleanly | serves at once |
+| A, and its owner has not | takes over and waits, then serves |
+| A with an end | takes the end back |
+| crawl B, whose owner has ended cleanly | takes its place |
+| crawl B, whose owner renews nothing for SILENCE_S | takes its place and waits |
+| crawl B, whose owner renews its record | is refused |
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import TypeVar
+
+from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
+
+from webcrawl.hub.bus import Bus, Refused
+from webcrawl.hub.packets import HUB, SILENCE_S
+from webcrawl.hub.streams import Clock
+from webcrawl.wording import printable
+
+logger = logging.getLogger(__name__)
+
+CRAWL = "crawl"
+T = TypeVar("T")
+
+
+class CrawlRecord(Struct, frozen=True):
+    """The crawl on the bus."""
+
+    version: str  # of webcrawl
+    id: str
+    settings: str  # their hash
+    hubs: int = 1
+    end: str = ""  # why it has ended; "" while it has not
+
+
+class OwnerRecord(Struct, frozen=True):
+    """The process that is the hub."""
+
+    crawl: str
+    owner: str  # a name that no other process has
+    epoch: int
+    is_free: bool = False  # it has ended, and no fetcher of it fetches any more
+
+
+async def read(bus: Bus, key: str, kind: type[T]) -> tuple[T | None, int]:
+    """The record and its revision; None for one that is missing, or cannot be read. BusError."""
+    entry = await bus.get(key)
+    if entry is None:
+        return None, 0
+    try:
+        return json.decode(entry.value, type=kind), entry.revision
+    except DecodeError:
+        return None, entry.revision
+
+
+class Ownership:
+    """This process's claim on the hub.
+
+    pause_s -- SILENCE_S and the longest fetch
+    is_new -- the crawl begins with this run
+    garbage -- records that could not be read
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        crawl: CrawlRecord,
+        owner: str,
+        *,
+        pause_s: float,
+        is_new: bool,
+        clock: Clock,
+    ) -> None:
+        self.garbage = 0
+        self._bus = bus
+        self._crawl = crawl
+        self._mine = OwnerRecord(crawl.id, owner, 0)
+        self._revision = 0  # of `hub.0` with `_mine`; 0: not claimed
+        self._pause_s = pause_s
+        self._must_wait = not is_new  # before the next claim serves
+        self._serves_from = -inf  # a pause that has begun is not cut short
+        self._clock = clock
+        # Revision of the other crawl's owner, and when it was first seen.
+        self._foreign: tuple[int, float] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Ownership of {self._crawl.id}, epoch {self._mine.epoch}>"
+
+    async def check(self) -> float:
+        """Claim or renew. Until when this process may serve: a time in the past if it may not.
+
+        BusError: the time that the last call has returned stands. Refused: this process must end.
+        """
+        now = self._clock()
+        if not await self._renews():
+            await self._claim(now)
+        may = self._revision and now >= self._serves_from
+        return now + SILENCE_S if may else -inf
+
+    async def end(self, reason: str, *, is_free: bool) -> None:
+        """This process ends. `reason` is that of the crawl's end; "": another run resumes it."""
+        if not self._revision:
+            return
+        if reason:
+            self._crawl = replace(self._crawl, end=reason)
+            await self._put_crawl((await read(self._bus, CRAWL, CrawlRecord))[1])
+        owner = replace(self._mine, is_free=is_free)
+        await self._bus.put(HUB, json.encode(owner), self._revision)
+
+    async def _renews(self) -> bool:
+        if not self._revision or not await self._has_crawl():
+            return False
+        revision = await self._bus.put(HUB, json.encode(self._mine), self._revision)
+        self._revision = revision or 0
+        return revision is not None
+
+    async def _has_crawl(self) -> bool:
+        found, _ = await read(self._bus, CRAWL, CrawlRecord)
+        return found is not None and found.id == self._crawl.id
+
+    async def _claim(self, now: float) -> None:
+        crawl, revision = await read(self._bus, CRAWL, CrawlRecord)
+        self.garbage += crawl is None and revision > 0
+        found, owned = await read(self._bus, HUB, OwnerRecord)
+        self.garbage += found is None and owned > 0
+        if crawl is not None and crawl.id != self._crawl.id:
+            if not self._may_replace(crawl, owned, now):
+                return
+            self._must_wait = found is None or not found.is_free
+        elif found is not None and found.crawl == self._crawl.id:
+            if found.owner != self._mine.owner and self._mine.epoch:
+                raise Refused(
+                    f"another process has taken over the crawl {self._crawl.id}: two have copies of"
+                    " its JOBDIR, and this one ends"
+                )
+            self._must_wait = not found.is_free and found.owner != self._mine.owner
+        elif self._mine.epoch:
+            self._must_wait = True  # the records are lost
+        if crawl != self._crawl and not await self._put_crawl(revision):
+            return  # another process was faster
+        mine = replace(self._mine, epoch=max(self._mine.epoch, found.epoch if found else 0) + 1)
+        taken = await self._bus.put(HUB, json.encode(mine), owned)
+        if taken is None:
+            return
+        self._mine, self._revision = mine, taken
+        if self._must_wait:
+            self._serves_from = now + self._pause_s
+            logger.info("The hub serves in %.0f s: fetchers may still fetch", self._pause_s)
+
+    def _may_replace(self, crawl: CrawlRecord, owned: int, now: float) -> bool:
+        """Whether nobody runs the other `crawl`. Refused if somebody does."""
+        if crawl.end:
+            return True
+        revision, seen_at = self._foreign = self._foreign or (owned, now)
+        if revision != owned:
+            raise Refused(
+                f"the crawl {printable(crawl.id)} runs on this bus: without JOBDIR this machine"
+                " fetches for it; another crawl needs another CLUSTER_NAME"
+            )
+        return now >= seen_at + SILENCE_S
+
+    async def _put_crawl(self, revision: int) -> bool:
+        return await self._bus.put(CRAWL, json.encode(self._crawl), revision) is not None

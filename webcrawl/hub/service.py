@@ -1,0 +1,103 @@
+"""The hub's side of a crawl on several machines: holds the hub's record, and serves fetchers.
+
+Two tasks: one renews the record, which may wait for the bus, and one ticks. Neither this process
+nor a fetcher sends a request while the record is not known to be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from webcrawl.hub.bus import Bus, BusError, Refused
+from webcrawl.hub.packets import TICK_S
+from webcrawl.hub.records import Ownership
+from webcrawl.hub.sessions import Sessions
+from webcrawl.hub.streams import Clock
+
+logger = logging.getLogger(__name__)
+
+CHECK_S = 2.0  # between two renewals of the record
+
+
+class HubService:
+    """Runs `ownership` and `sessions`.
+
+    allow -- told until when this process may send requests
+    refuse -- told why this process must end
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        ownership: Ownership,
+        sessions: Sessions,
+        *,
+        allow: Callable[[float], None],
+        refuse: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
+        self.sessions = sessions
+        self._bus = bus
+        self._ownership = ownership
+        self._allow = allow
+        self._refuse = refuse
+        self._clock = clock
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __repr__(self) -> str:
+        return f"<HubService {self._ownership!r}, {self.sessions!r}>"
+
+    def start(self) -> None:
+        """Send no request from now on, until the record is there."""
+        self._serve_until(self._clock())
+        self._bus.on_lost = self._on_lost
+        self._tasks = [
+            asyncio.create_task(self._each(CHECK_S, self.check)),
+            asyncio.create_task(self._each(TICK_S, self.tick)),
+        ]
+        self._tasks.append(asyncio.create_task(self.sessions.open()))
+
+    async def check(self) -> None:
+        try:
+            until = await self._ownership.check()
+        except Refused as refusal:
+            self._serve_until(self._clock())
+            self._refuse(str(refusal))
+            self._tasks[0].cancel()
+        except BusError:  # what the last check allowed, runs out
+            return
+        else:
+            self._serve_until(max(until, self._clock()))
+
+    async def tick(self) -> None:
+        self.sessions.tick()
+
+    async def close(self, reason: str) -> None:
+        """The crawl has ended in this process, and its frontier is closed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        is_free = await self.sessions.close()
+        try:
+            await self._ownership.end(reason, is_free=is_free)
+        except BusError:  # the next run waits
+            return
+
+    def _on_lost(self) -> None:
+        self._serve_until(self._clock())
+        self.sessions.end_all()
+
+    def _serve_until(self, until: float) -> None:
+        self.sessions.serves_until = until
+        self._allow(until)
+
+    async def _each(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            try:
+                await work()
+            except Exception:  # our own fault: the crawl goes on, or its allowance runs out
+                logger.exception("The hub failed in its round")
+            await asyncio.sleep(seconds)
