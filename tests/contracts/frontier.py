@@ -409,7 +409,9 @@ class FrontierContract:
 
     def test_the_adaptive_delay_follows_the_first_byte_and_429(self) -> None:
         async def check(*answers: tuple[int, float]) -> float:
-            polite = Politeness(delay_s=10.0, ip_delay_s=1.0, delay_factor=5.0, adaptive_max_s=50.0)
+            polite = Politeness(
+                delay_s=10.0, ip_delay_s=1.0, delay_factor=5.0, crawl_delay_max_s=50.0
+            )
             driver = self.driver(politeness=polite, retry_times=0, retry_codes=frozenset())
             await driver.put(*(f"http://a/{number}" for number in range(len(answers) + 1)))
             for status, first_byte_s in answers:

@@ -39,7 +39,6 @@ class Machine:
             "CLUSTER_HUBS": 1,
             "IP_DELAY": 0,
             "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
-            "CONCURRENT_ADMISSIONS": UNDER_WAY_MAX,
         } | settings
 
     def start(self) -> Crawl:

@@ -92,6 +92,14 @@ def test_own_names_that_cannot_be_used_are_left_to_the_check_of_values() -> None
     assert checked(OWN_NAMES=5) == NONE_WRONG
 
 
+def test_a_setting_of_the_last_release_says_what_to_use() -> None:
+    line = (
+        "ROBOTS_ALSO is not a setting any more: ROBOTSTXT_USER_AGENT takes several names, your own"
+    )
+    assert checked(ROBOTS_ALSO="CCBot") == Names([f"{line} first {HINT}"], [])
+    assert checked(ROBOTS_ALSO="CCBot", OWN_NAMES="ROBOTS_ALSO") == NONE_WRONG
+
+
 @pytest.mark.parametrize("name", ["seed", "Seeds", "seeeds", "sedes", "allowed_domain"])
 def test_a_misspelt_argument(name: str) -> None:
     meant = "allowed_domains" if name[0] == "a" else "seeds"

@@ -268,7 +268,7 @@ def _is_robots_parser(value: Any) -> bool:
 
 def _are_agents(value: Any) -> bool:
     names = _agents(value)
-    return value is None or 0 < len(names) <= NAMES_MAX
+    return value is None or value == [] or 0 < len(names) <= NAMES_MAX
 
 
 def _agents(value: Any) -> list[str]:
@@ -278,7 +278,9 @@ def _agents(value: Any) -> list[str]:
     names = [str(each).strip() for each in _listed(value)]
     if names and all(map(_AGENT.fullmatch, names)):
         return names
-    return [value] if isinstance(value, str) and _is_header_value(value) else []
+    if isinstance(value, str):
+        names = [value]
+    return names if len(names) == 1 and _is_header_value(names[0]) else []
 
 
 def _is_process_count(value: Any) -> bool:

@@ -24,6 +24,21 @@ from webcrawl.config.table import TABLE, read
 MISSPELT = 0.865
 NEAR = 0.75  # near enough for a hint
 _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .89
+# Settings of the last release, and what to use in their place.
+_GONE = {
+    "ADAPTIVE_DELAY_MAX": "CRAWL_DELAY_MAX holds for the adaptive delay too",
+    "BOT_ADDRESSES": "it is `scrapy botpage --address`",
+    "CONCURRENT_ADMISSIONS": "CONCURRENT_REQUESTS holds for admissions too",
+    "CRAWL_PROCESS_TIMEOUT": "a process without a heartbeat for 120 s is replaced",
+    "DOWNLOAD_MAXHEADERSIZE": "it is 32 KiB",
+    "FOLLOW_REL_NOFOLLOW": "rel=nofollow is no reason not to follow",
+    "HOST_MAX_FAILURES": "it is 20",
+    "PATH_DEPTH_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
+    "PATH_REPEAT_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
+    "ROBOTS_ALSO": "ROBOTSTXT_USER_AGENT takes several names, your own first",
+    "SEQUENCE_LIMIT": "use TRAPS",
+    "WARC_CDXJ": "the index is always written",
+}
 _USERS = {SETTINGS_PRIORITIES[name] for name in ("project", "spider", "cmdline")}
 _OWN = "(OWN_NAMES lists names of your own)"
 
@@ -49,6 +64,9 @@ def check_names(
 
 
 def _settings_line(found: Names, name: str) -> None:
+    if name in _GONE:
+        found.misspelt.append(f"{name} is not a setting any more: {_GONE[name]} {_OWN}")
+        return
     known = {_squeezed(each): each for each in sorted(_known())}
     near = [each for each in known if _is_swapped(each, _squeezed(name))]
     near = near or get_close_matches(_squeezed(name), known, 1, MISSPELT)
