@@ -105,6 +105,10 @@ HERITRIX_DIFFERENT = {
     ],
     "testMultipleAttributesPerElement": ["http://www.archive.org/"],  # <a src> is not a link
     "testMetaRobots": [],
+    "testRelNofollow": [  # a hint for ranking: not obeyed
+        *(f"https://www.example.org/{name}" for name in ("normal", "nofollow", "both")),
+        *(f"https://www.example.org/multi{number}" for number in (1, 2, 3)),
+    ],
 }
 
 
