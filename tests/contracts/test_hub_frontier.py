@@ -19,7 +19,8 @@ from webcrawl.frontier.lease import Lane
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub.bus import Bus, Entry
+from webcrawl.hub import joining
+from webcrawl.hub.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.hub.fetching import CHANGED, HubFrontier
 from webcrawl.hub.packets import HUB, Brief, Hello, Packet, encode
 from webcrawl.hub.sessions import Sessions
@@ -171,6 +172,30 @@ def test_a_fetcher_gets_the_orders_that_hold_already() -> None:
         fetcher.on_orders = carry_out
         machines.start(fetcher)
         assert (await got).is_paused
+
+    run(check)
+
+
+def test_a_brief_of_megabytes_arrives_in_messages_that_a_bus_carries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def check(machines: Machines) -> None:
+        told = {"SCOPE_DENY": [f"host-{number}.example" for number in range(60_000)]}
+        brief = Brief("A", "broad", told, "hash", {}, [], has_rules=False)
+        machines.sessions._brief = brief
+        bus, sizes = Near(machines._handlers), []
+        publish = Near.publish
+
+        def measured(self: Near, subject: str, data: bytes) -> None:
+            sizes.append(len(data))
+            if len(sizes) != 3:  # a part is lost, and comes with the next answer
+                publish(self, subject, data)
+
+        monkeypatch.setattr(Near, "publish", measured)
+        monkeypatch.setattr(joining, "TICK_S", 0.001)
+        async with asyncio.timeout(20):
+            assert await joining.wait_for_brief(bus, "f", "1", lambda line: None) == brief
+        assert max(sizes) < PAYLOAD_MIN
 
     run(check)
 
