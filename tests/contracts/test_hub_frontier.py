@@ -7,19 +7,21 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.contracts import frontier as contract
 from tests.contracts.frontier import POLITE, FrontierContract, answer, link, memory_frontier
+from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.lease import Lane
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub import joining
+from webcrawl.hub import fetching, joining
 from webcrawl.hub.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.hub.fetching import CHANGED, HubFrontier
 from webcrawl.hub.packets import HUB, Brief, Hello, Packet, encode
@@ -256,5 +258,36 @@ def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over() -> 
         assert machines.sessions._sessions == {}
         machines.sessions.tick()
         assert "0 fetchers" in repr(machines.sessions)
+
+    run(check)
+
+
+@pytest.mark.parametrize("ends_by", ["Ctrl-C", "the hub"])
+def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
+    ends_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(machines: Machines) -> None:
+        frontier, is_closing = machines.fetcher(), False
+        crawl = SimpleNamespace(frontier=frontier, scheduler=SimpleNamespace(wake=lambda: None))
+        crawler: Any = SimpleNamespace(engine=None, signals=SimpleNamespace(connect=print))
+        monkeypatch.setattr(fetcher, "crawl_of", lambda crawler: crawl)
+        monkeypatch.setattr(fetcher.scrapy_private, "is_closing", lambda engine: is_closing)
+        for module in (fetcher, fetching):
+            monkeypatch.setattr(module, "TICK_S", 0.001, raising=False)
+        machines.sessions.serves_until = float("-inf")  # the hub is gone
+        middleware = fetcher.FetcherMiddleware(crawler)
+        start: Any = middleware.process_start(None)  # type: ignore[arg-type]
+        starting = asyncio.create_task(anext(start))
+        await asyncio.sleep(0.01)
+        if ends_by == "Ctrl-C":
+            starting.cancel()
+        else:
+            frontier._end_crawl("finished")
+        await asyncio.wait([starting])
+        is_closing = True
+        async with asyncio.timeout(5):
+            assert await frontier.put([link("http://a/")], 0.0) == 0
+        if middleware._life is not None:
+            middleware._life.cancel()
 
     run(check)
