@@ -113,6 +113,18 @@ def test_a_killed_server_is_noticed_and_all_goes_on_with_the_next(server: NatsSe
     run(check())
 
 
+def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
+    async def check(url: str) -> None:
+        bus = bus_of(url)
+        async with opened(bus):
+            for work in (bus.get("crawl"), bus.put("crawl", b"a", 0)):
+                with pytest.raises(Refused, match="has no JetStream"):
+                    await work
+
+    with NatsServer(tmp_path / "bus", jetstream=False) as server:
+        run(check(server.url))
+
+
 def test_records_of_a_wiped_server_can_be_written_again(server: NatsServer) -> None:
     async def check() -> None:
         bus = bus_of(server.url)

@@ -7,19 +7,22 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.contracts import frontier as contract
 from tests.contracts.frontier import POLITE, FrontierContract, answer, link, memory_frontier
+from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.lease import Lane
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub.bus import Bus, Entry
+from webcrawl.hub import fetching, joining
+from webcrawl.hub.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.hub.fetching import CHANGED, HubFrontier
 from webcrawl.hub.packets import HUB, Brief, Hello, Packet, encode
 from webcrawl.hub.sessions import Sessions
@@ -175,6 +178,30 @@ def test_a_fetcher_gets_the_orders_that_hold_already() -> None:
     run(check)
 
 
+def test_a_brief_of_megabytes_arrives_in_messages_that_a_bus_carries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def check(machines: Machines) -> None:
+        told = {"SCOPE_DENY": [f"host-{number}.example" for number in range(60_000)]}
+        brief = Brief("A", "broad", told, "hash", {}, [], has_rules=False)
+        machines.sessions._brief = brief
+        bus, sizes = Near(machines._handlers), []
+        publish = Near.publish
+
+        def measured(self: Near, subject: str, data: bytes) -> None:
+            sizes.append(len(data))
+            if len(sizes) != 3:  # a part is lost, and comes with the next answer
+                publish(self, subject, data)
+
+        monkeypatch.setattr(Near, "publish", measured)
+        monkeypatch.setattr(joining, "TICK_S", 0.001)
+        async with asyncio.timeout(20):
+            assert await joining.wait_for_brief(bus, "f", "1", lambda line: None) == brief
+        assert max(sizes) < PAYLOAD_MIN
+
+    run(check)
+
+
 def test_a_fetcher_with_other_settings_must_begin_again() -> None:
     async def check(machines: Machines) -> None:
         other = Brief("A", "broad", {}, "other", {}, [], has_rules=False)
@@ -231,5 +258,36 @@ def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over() -> 
         assert machines.sessions._sessions == {}
         machines.sessions.tick()
         assert "0 fetchers" in repr(machines.sessions)
+
+    run(check)
+
+
+@pytest.mark.parametrize("ends_by", ["Ctrl-C", "the hub"])
+def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
+    ends_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(machines: Machines) -> None:
+        frontier, is_closing = machines.fetcher(), False
+        crawl = SimpleNamespace(frontier=frontier, scheduler=SimpleNamespace(wake=lambda: None))
+        crawler: Any = SimpleNamespace(engine=None, signals=SimpleNamespace(connect=print))
+        monkeypatch.setattr(fetcher, "crawl_of", lambda crawler: crawl)
+        monkeypatch.setattr(fetcher.scrapy_private, "is_closing", lambda engine: is_closing)
+        for module in (fetcher, fetching):
+            monkeypatch.setattr(module, "TICK_S", 0.001, raising=False)
+        machines.sessions.serves_until = float("-inf")  # the hub is gone
+        middleware = fetcher.FetcherMiddleware(crawler)
+        start: Any = middleware.process_start(None)  # type: ignore[arg-type]
+        starting = asyncio.create_task(anext(start))
+        await asyncio.sleep(0.01)
+        if ends_by == "Ctrl-C":
+            starting.cancel()
+        else:
+            frontier._end_crawl("finished")
+        await asyncio.wait([starting])
+        is_closing = True
+        async with asyncio.timeout(5):
+            assert await frontier.put([link("http://a/")], 0.0) == 0
+        if middleware._life is not None:
+            middleware._life.cancel()
 
     run(check)

@@ -9,6 +9,7 @@ version 2.16:
 - a PONG that comes late ends its reader without a word: so nothing here waits for a PONG, and a
   reader that has ended is a lost connection;
 - `close` may wait for ever: it has CLOSE_S;
+- it logs an exception of its own, with a traceback, at a server that dies: its logger is off;
 - `publish` may swallow that its task is cancelled: so `close` here sets a flag too;
 - a credentials file without its markers is read for ever: so they are looked for before.
 
@@ -32,12 +33,18 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext, api
-from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
+from nats.js.errors import (
+    APIError,
+    NoStreamResponseError,
+    NotFoundError,
+    ServiceUnavailableError,
+)
 
 from webcrawl.cluster.bus.base import Address, Server
 from webcrawl.textfile import read_text
 
 logger = logging.getLogger(__name__)
+logging.getLogger("nats.aio.client").disabled = True  # faults are told by our own lines
 
 CONNECT_S: Final = 3.0  # to one server
 CLOSE_S: Final = 1.0
@@ -47,6 +54,7 @@ WAIT_S: Final = (0.2, 2.0)  # between two tries to connect: at first, at most
 PING_S: Final = 3  # two of them without an answer: the connection is lost
 PAYLOAD_MIN: Final = 512 * 1024  # NATS allows 1 MB by default
 _WRONG_REVISION: Final = 10071
+_NO_JETSTREAM: Final = (10039, 10076)  # off for this account, off at this server
 _MARKERS: Final = re.compile(r"BEGIN NATS USER JWT-+\s+\S.*BEGIN USER NKEY SEED-+\s+\S", re.DOTALL)
 
 
@@ -113,6 +121,10 @@ class _Client(Client):
     def is_alive(self) -> bool:
         reading = self._reading_task
         return self.is_connected and reading is not None and not reading.done()
+
+    @property
+    def has_jetstream(self) -> bool:
+        return bool(self._server_info.get("jetstream"))
 
     @property
     def is_cluster(self) -> bool:
@@ -341,6 +353,14 @@ class NatsBus(Bus):
             self._fail(error)
 
     def _fail(self, error: Exception) -> NoReturn:
+        if isinstance(error, ServiceUnavailableError):
+            # A cluster's server may have none itself, and one with it may not be ready yet.
+            has_none = self._client is not None and not self._client.has_jetstream
+            if error.err_code in _NO_JETSTREAM or (error.err_code is None and has_none):
+                line = "the server has no JetStream, here or for this account: nats-server -js"
+                raise Refused(f"CLUSTER={self._address}: {line}") from None
+            said = error.description or "no answer"
+            raise BusError(f"CLUSTER={self._address}: JetStream: {said}") from None
         _fail(f"CLUSTER={self._address}", error)
 
 

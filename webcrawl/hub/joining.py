@@ -9,7 +9,17 @@ from contextlib import suppress
 from msgspec import DecodeError
 
 from webcrawl.hub.bus import Bus, BusError, Refused
-from webcrawl.hub.packets import HUB, TICK_S, Ask, Brief, encode, read_by_fetcher, subject_of
+from webcrawl.hub.packets import (
+    HUB,
+    TICK_S,
+    Ask,
+    Brief,
+    BriefPart,
+    BriefParts,
+    encode,
+    read_by_fetcher,
+    subject_of,
+)
 from webcrawl.hub.records import CRAWL, CrawlRecord, read
 from webcrawl.wording import printable
 
@@ -44,9 +54,13 @@ async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[st
     """Ask the hub until it answers. Refused; CrawlEndedError."""
     answer: asyncio.Future[Brief] = asyncio.get_running_loop().create_future()
 
+    parts = BriefParts()
+
     def receive(data: bytes) -> None:
         with suppress(DecodeError):
-            message = read_by_fetcher(data)
+            message: object = read_by_fetcher(data)
+            if isinstance(message, BriefPart):
+                message = parts.take(message)
             if isinstance(message, Brief) and not answer.done():
                 answer.set_result(message)
 

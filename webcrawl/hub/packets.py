@@ -14,7 +14,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 SILENCE_S: Final = 10.0  # a session without a packet for so long has ended
 TICK_S: Final = 1.0  # between two packets at least
-PACKET_BYTES: Final = 256 * 1024  # of a stream, in one packet; NATS allows 1 MB by default
+PACKET_BYTES: Final = 256 * 1024  # of data in one message; NATS allows 1 MB by default
 
 # Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
 Name = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
@@ -91,6 +91,19 @@ class Brief(_Tagged, frozen=True):
     problem: str = ""
 
 
+class BriefPart(_Tagged, frozen=True):
+    """A part of a `Brief` that does not fit into one message, such as one with a long SCOPE_DENY.
+
+    settings_hash -- of the brief
+    number -- 0 to `count` - 1
+    """
+
+    settings_hash: str
+    number: int
+    count: int
+    data: bytes
+
+
 class Welcome(_Tagged, frozen=True):
     """The answer to `Hello`: `session` begins, with the packets after `received`.
 
@@ -116,12 +129,39 @@ class Over(_Tagged, frozen=True):
 
 
 ToHub = Ask | Hello | Packet
-ToFetcher = Brief | Welcome | Refusal | Over | Packet
+ToFetcher = Brief | BriefPart | Welcome | Refusal | Over | Packet
 encode: Callable[[ToHub | ToFetcher], bytes] = Encoder().encode
 read_by_hub: Callable[[bytes], ToHub] = Decoder(ToHub).decode
 read_by_fetcher: Callable[[bytes], ToFetcher] = Decoder(ToFetcher).decode
+_read_brief: Callable[[bytes], Brief] = Decoder(Brief).decode
 
 HUB: Final = "hub.0"  # the subject of the hub
+
+
+class BriefParts:
+    """The parts of a brief that have arrived."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, int], dict[int, bytes]] = {}  # by hash and count
+
+    def take(self, part: BriefPart) -> Brief | None:
+        """The brief, if it is whole. DecodeError."""
+        parts = self._parts.setdefault((part.settings_hash, part.count), {})
+        parts[part.number] = part.data
+        if len(parts) < part.count:
+            return None
+        data = b"".join(parts[number] for number in sorted(parts))
+        parts.clear()
+        return _read_brief(data)
+
+
+def messages_of(brief: Brief) -> list[Brief] | list[BriefPart]:
+    """What is sent of `brief`: of PACKET_BYTES each, about."""
+    data = encode(brief)
+    if len(data) <= PACKET_BYTES:
+        return [brief]
+    parts = [data[start : start + PACKET_BYTES] for start in range(0, len(data), PACKET_BYTES)]
+    return [BriefPart(brief.settings_hash, n, len(parts), part) for n, part in enumerate(parts)]
 
 
 def subject_of(fetcher: str) -> str:

@@ -46,6 +46,7 @@ class HubService:
         self._refuse = refuse
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_away = False  # the bus, and it was said
 
     def __repr__(self) -> str:
         return f"<HubService {self._ownership!r}, {self.sessions!r}>"
@@ -67,9 +68,16 @@ class HubService:
             self._serve_until(self._clock())
             self._refuse(str(refusal))
             self._tasks[0].cancel()
-        except BusError:  # what the last check allowed, runs out
-            return
+        except BusError as error:  # what the last check allowed, runs out
+            if not self.sessions.serves and not self._is_away:
+                self._is_away = True
+                logger.warning(
+                    "The bus does not answer: no request is sent until it does: %s", error
+                )
         else:
+            if self._is_away:
+                self._is_away = False
+                logger.warning("The bus answers again")
             self._serve_until(max(until, self._clock()))
 
     async def tick(self) -> None:

@@ -37,6 +37,7 @@ from webcrawl.hub.packets import (
     ToFetcher,
     Welcome,
     encode,
+    messages_of,
     read_by_hub,
     subject_of,
 )
@@ -126,7 +127,8 @@ class Sessions:
             case Hello():
                 self._greet(message)
             case Ask(fetcher):
-                self._send(fetcher, self._brief)
+                for part in messages_of(self._brief):
+                    self._send(fetcher, part)
 
     def tick(self) -> None:
         """Once each TICK_S."""

@@ -1,0 +1,54 @@
+"""What a hub says of its bus, and what nats-py may not say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from webcrawl.hub import bus
+from webcrawl.hub.bus import BusError
+from webcrawl.hub.service import HubService
+
+
+class Claim:
+    """An ownership whose bus answers or not."""
+
+    def __init__(self) -> None:
+        self.answers = True
+
+    async def check(self) -> float:
+        if not self.answers:
+            raise BusError("no answer")
+        return 10.0
+
+
+def test_a_hub_says_once_that_its_bus_is_away_and_once_that_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    claim, sessions = Claim(), SimpleNamespace(serves=False, serves_until=0.0)
+    parts = (cast("Any", each) for each in (None, claim, sessions))
+    service = HubService(
+        *parts, allow=lambda until: None, refuse=lambda problem: None, clock=lambda: 0.0
+    )
+
+    def said(*, answers: bool, serves: bool) -> list[str]:
+        caplog.clear()
+        claim.answers, sessions.serves = answers, serves
+        asyncio.run(service.check())
+        return [record.getMessage() for record in caplog.records]
+
+    assert said(answers=False, serves=True) == []  # what was allowed runs out
+    line = "The bus does not answer: no request is sent until it does: no answer"
+    assert said(answers=False, serves=False) == [line]
+    assert said(answers=False, serves=False) == []
+    assert said(answers=True, serves=False) == ["The bus answers again"]
+    assert said(answers=True, serves=True) == []
+
+
+def test_nats_py_prints_no_traceback_into_the_log() -> None:
+    assert bus
+    assert not logging.getLogger("nats.aio.client").isEnabledFor(logging.CRITICAL)
