@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from scrapy.exceptions import UsageError
 
-from webcrawl.commands.botpage import _keys_path
+from webcrawl.commands.botpage import _keys_path, _prefixes
 from webcrawl.fetch.signing import DIRECTORY_PATH
 from webcrawl.report.botpage import Bot, address_list, html, missing, write_botpage
 
@@ -132,3 +133,11 @@ def test_the_files(tmp_path: Path) -> None:
             {"ipv6Prefix": "2001:db8::/64", "services": ["examplebot"]},
         ],
     }
+
+
+def test_the_prefixes_of_the_command_line() -> None:
+    given = ["192.0.2.0/28, 198.51.100.7", "2001:db8::/64"]
+    assert _prefixes(given) == ["192.0.2.0/28", "198.51.100.7", "2001:db8::/64"]
+    for bad in ("", "192.0.2.0/28,", "192.0.2.0/28,x"):
+        with pytest.raises(UsageError, match="give prefixes"):
+            _prefixes([bad])

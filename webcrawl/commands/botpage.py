@@ -84,9 +84,7 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args:
             raise UsageError("give options only")
-        for address in opts.address:
-            if not kinds.PREFIXES.fits(address):
-                raise UsageError(f"--address {address}: give {kinds.PREFIXES.allowed}")
+        opts.address = _prefixes(opts.address)
         if opts.new_key is not None:
             self._make_key(Path(opts.new_key))
             return
@@ -133,6 +131,15 @@ class Command(ScrapyCommand):
             print(f"Serve {keys_path} over https as {DIRECTORY_TYPE}", file=sys.stderr)
         if bot.addresses:
             print(f"Serve {ADDRESSES} as {ADDRESSES_TYPE}; write it anew daily", file=sys.stderr)
+
+
+def _prefixes(given: list[str]) -> list[str]:
+    """The prefixes of all `--address`, of which each may have several with commas."""
+    prefixes = [prefix.strip() for text in given for prefix in text.split(",")]
+    for prefix in prefixes:
+        if not prefix or not kinds.PREFIXES.fits(prefix):
+            raise UsageError(f"--address {prefix}: give {kinds.PREFIXES.allowed}")
+    return prefixes
 
 
 def _keys_path(agent: str) -> str:

@@ -30,6 +30,7 @@ from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
+from webcrawl.parse.robots import product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
 from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
@@ -43,6 +44,7 @@ TLS_VERSIONS = {
 
 
 _AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
+_COMMENT = re.compile(r"\([^()]*\)")  # of a User-Agent
 _READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
 DIRECT = "direct"  # PROXY: no proxy, also in a crawl that was begun with one
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
@@ -272,15 +274,20 @@ def _are_agents(value: Any) -> bool:
 
 
 def _agents(value: Any) -> list[str]:
-    """The names of ROBOTSTXT_USER_AGENT: product tokens, or one whole User-Agent as in Scrapy."""
+    """The names of ROBOTSTXT_USER_AGENT: product tokens, or one whole User-Agent as in Scrapy.
+
+    A comma outside its comments is of a list with a mistake: its names would not be obeyed.
+    """
     if not isinstance(value, str | list | tuple):
         return []
     names = [str(each).strip() for each in _listed(value)]
     if names and all(map(_AGENT.fullmatch, names)):
         return names
     if isinstance(value, str):
-        names = [value]
-    return names if len(names) == 1 and _is_header_value(names[0]) else []
+        names = [] if "," in _COMMENT.sub("", value) else [value]
+    if len(names) != 1 or not _is_header_value(names[0]):
+        return []
+    return names if product_token(names[0]) else []
 
 
 def _is_process_count(value: Any) -> bool:
