@@ -243,6 +243,18 @@ def test_a_fetcher_that_sends_what_cannot_be_carried_out_gets_no_session_for_a_w
     run(check)
 
 
+def test_a_fetcher_without_a_session_says_so_each_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def check(machines: Machines) -> None:
+        fetcher = machines.fetcher()
+        for _ in range(150):  # no turn of the loop: no answer
+            fetcher.tick()
+
+    caplog.set_level(logging.WARNING, "webcrawl.hub")
+    run(check)
+    said = [each.message for each in caplog.records if "session" in each.message]
+    assert said == [f"No session with the hub for {n} s: no request is sent" for n in (60, 120)]
+
+
 def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over() -> None:
     async def check(machines: Machines) -> None:
         fetcher = machines.fetcher()

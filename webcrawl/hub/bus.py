@@ -371,7 +371,7 @@ def _fail(where: str, error: Exception) -> NoReturn:
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "verify_message", "") or error.reason or "TLS failed"
         raise Refused(f"{where}: TLS: {reason}") from None
-    text = str(error).strip("' ") or type(error).__name__
+    text = str(error).removeprefix("nats: ").strip("' ") or type(error).__name__
     if any(word in text.lower() for word in ("authorization", "authentication", "permissions")):
         remedy = "check the user, password, token or credentials file in CLUSTER"
         raise Refused(f"{where}: {text}: {remedy}") from None

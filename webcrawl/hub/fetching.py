@@ -58,6 +58,7 @@ logger = logging.getLogger(__name__)
 CHANGED: Final = (
     "settings_changed"  # why this process's crawl ends: another one begins in its place
 )
+SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
 LEAVE_S: Final = 5.0  # for the last messages to arrive
 END_TICKS: Final = 5  # between two looks at the crawl's record, without a session
 
@@ -177,6 +178,9 @@ class HubFrontier(RemoteFrontier):
             self._allow()
             return
         self._ticks += 1
+        if self._ticks % SAY_TICKS == 0:
+            waited_s = self._ticks * TICK_S
+            logger.warning("No session with the hub for %d s: no request is sent", waited_s)
         if self.is_closing():
             self._gives_up = True
             self._forget_leases()
