@@ -2,10 +2,10 @@
 
 ```
 hub's machine                                      each other machine
-frontier.shared.server ── member                   frontier.HubFrontier (a client)
+frontier.shared.server ── member                   fetching.HubFrontier (a client)
                             │                             │
                     sessions.Sessions ═ streams ══ bus ══ streams
-                    ownership.Ownership ── records on the bus
+                    records.Ownership ── records on the bus
 ```
 
 The hub is the process with the frontier, and decides everything; its own process fetches too. A
@@ -19,7 +19,8 @@ over a socket pair: server, member and client are the same.
   another
 - `sessions`: the hub's end of all of them; `fetching`: the fetcher's end
 - `ages`: times on their way from one machine's clock to the other's
-- `records`: which process is the hub
+- `records`: which process is the hub; `service`: its two tasks
+- `joining`: how a fetcher finds its hub
 
 A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own
 clock. Without a session a fetcher sends no request. The stream goes on in the next session, with

@@ -37,6 +37,7 @@ from webcrawl.frontier.shared.wire import (
 from webcrawl.hub.bus import Bus, BusError
 from webcrawl.hub.packets import (
     HUB,
+    SAY_TICKS,
     TICK_S,
     Brief,
     Hello,
@@ -55,10 +56,7 @@ from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
 
-CHANGED: Final = (
-    "settings_changed"  # why this process's crawl ends: another one begins in its place
-)
-SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
+CHANGED: Final = "settings_changed"  # the end of this process: another begins in its place
 LEAVE_S: Final = 5.0  # for the last messages to arrive
 END_TICKS: Final = 5  # between two looks at the crawl's record, without a session
 

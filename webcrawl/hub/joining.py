@@ -11,6 +11,7 @@ from msgspec import DecodeError
 from webcrawl.hub.bus import Bus, BusError, Refused
 from webcrawl.hub.packets import (
     HUB,
+    SAY_TICKS,
     TICK_S,
     Ask,
     Brief,
@@ -22,9 +23,6 @@ from webcrawl.hub.packets import (
 )
 from webcrawl.hub.records import CRAWL, CrawlRecord, read
 from webcrawl.wording import printable
-
-SAY_TICKS = 60  # between two lines of a fetcher that waits
-
 
 RETRY_S = 1.0  # between two tries to reach the bus
 
@@ -53,7 +51,6 @@ async def open_bus(bus: Bus, say: Callable[[str], None]) -> None:
 async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[str], None]) -> Brief:
     """Ask the hub until it answers. Refused; CrawlEndedError."""
     answer: asyncio.Future[Brief] = asyncio.get_running_loop().create_future()
-
     parts = BriefParts()
 
     def receive(data: bytes) -> None:

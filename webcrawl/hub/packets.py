@@ -14,6 +14,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 SILENCE_S: Final = 10.0  # a session without a packet for so long has ended
 TICK_S: Final = 1.0  # between two packets at least
+SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
 PACKET_BYTES: Final = 256 * 1024  # of data in one message; NATS allows 1 MB by default
 
 # Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
@@ -78,7 +79,6 @@ class Brief(_Tagged, frozen=True):
     arguments -- of the spider
     domains -- its `allowed_domains`
     has_rules -- whether RULES is set: the rules themselves come first in the stream
-    problem -- why nobody can fetch for this hub, one line; ""
     """
 
     crawl: str
@@ -88,7 +88,6 @@ class Brief(_Tagged, frozen=True):
     arguments: dict[str, Any]
     domains: list[str]
     has_rules: bool
-    problem: str = ""
 
 
 class BriefPart(_Tagged, frozen=True):
@@ -139,19 +138,21 @@ HUB: Final = "hub.0"  # the subject of the hub
 
 
 class BriefParts:
-    """The parts of a brief that have arrived."""
+    """The parts of one brief that have arrived: those of another one take their place."""
 
     def __init__(self) -> None:
-        self._parts: dict[tuple[str, int], dict[int, bytes]] = {}  # by hash and count
+        self._brief = ("", 0)  # hash and count
+        self._parts: dict[int, bytes] = {}  # by number
 
     def take(self, part: BriefPart) -> Brief | None:
         """The brief, if it is whole. DecodeError."""
-        parts = self._parts.setdefault((part.settings_hash, part.count), {})
-        parts[part.number] = part.data
-        if len(parts) < part.count:
+        if self._brief != (part.settings_hash, part.count):
+            self._brief, self._parts = (part.settings_hash, part.count), {}
+        self._parts[part.number] = part.data
+        if len(self._parts) < part.count:
             return None
-        data = b"".join(parts[number] for number in sorted(parts))
-        parts.clear()
+        data = b"".join(self._parts[number] for number in sorted(self._parts))
+        self._parts = {}
         return _read_brief(data)
 
 
