@@ -167,11 +167,15 @@ def test_hosts_and_domains(crawled: tuple[Truth, Figures]) -> None:
 
 def test_seeds_and_what_came_of_each(crawled: tuple[Truth, Figures]) -> None:
     truth, figures = crawled
+    assert_seeds(truth, figures, set(truth.world.seeds()))
+
+
+def assert_seeds(truth: Truth, figures: Figures, expected: set[str]) -> None:
     pages = {page.url: page for page in truth.pages}
     documents = by_host(truth.documents)
     domains = Counter(domain_of(page.host) for page in truth.documents)
     seeds = {row["url"]: row for row in figures.rows("seeds")}
-    assert seeds.keys() == set(truth.world.seeds())
+    assert seeds.keys() == expected
     for url, row in seeds.items():
         host = truth.world.names()[truth.urls[url].host]
         assert row["status"] == (str(pages[url].status) if url in pages else "")
