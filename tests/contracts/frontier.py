@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -35,6 +35,8 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.shared.client import RemoteFrontier
+from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.items import Original
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of
@@ -46,6 +48,8 @@ STATES = (
     "retired",  # beside its state
 )
 POLITE = Politeness(delay_s=10.0, ip_delay_s=1.0)
+
+Close = Callable[[], Coroutine[Any, Any, None]]
 
 
 def link(url: str, **fields: Any) -> Link:
@@ -1092,3 +1096,40 @@ class FrontierContract:
         left, counters = run(check())
         assert left > 4_000
         assert counters.dropped == {"scope_deny": 5_000}
+
+
+class RemoteContract(FrontierContract):
+    """For a frontier in another process: subclasses define `connect`."""
+
+    # It asks before it knows.
+    test_a_new_frontier_is_finished_and_waits_for_ever = None
+
+    def connect(self, server: FrontierServer) -> tuple[RemoteFrontier, Close]:
+        """A frontier that `server` serves, and what closes it."""
+        raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def closing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._closing: list[Close] = []  # of the frontiers made
+        monkeypatch.setattr("tests.contracts.frontier.run", self.run)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        async def run_and_close() -> Any:
+            result = await coroutine
+            while self._closing:
+                await self._closing.pop()()
+            return result
+
+        return asyncio.run(run_and_close())
+
+    def make(
+        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
+    ) -> Frontier:
+        frontier = memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
+        remote, close = self.connect(server := FrontierServer(frontier))
+        # Those of the crawl, for the contract to see.
+        remote.counters = frontier.counters
+        remote.overview = server.overview  # type: ignore[method-assign]
+        remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
+        self._closing.append(close)
+        return remote

@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.contracts import frontier as contract
-from tests.contracts.frontier import POLITE, FrontierContract, answer, link, memory_frontier
+from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
 from webcrawl.extensions import fetcher
-from webcrawl.frontier.base import Frontier, Policy
-from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane
-from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.hub import fetching, joining
@@ -100,36 +97,12 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "webcrawl.hub")
 
 
-class TestHubFrontier(FrontierContract):
-    # It asks before it knows.
-    test_a_new_frontier_is_finished_and_waits_for_ever = None
-
-    @pytest.fixture(autouse=True)
-    def machines(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._made: list[Machines] = []
-        monkeypatch.setattr(contract, "run", self.run)
-
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        async def run_and_close() -> Any:
-            result = await coroutine
-            while self._made:
-                await self._made.pop().close()
-            return result
-
-        return asyncio.run(run_and_close())
-
-    def make(
-        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
-    ) -> Frontier:
-        frontier = memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
-        machines = Machines(FrontierServer(frontier))
+class TestHubFrontier(RemoteContract):
+    def connect(self, server: FrontierServer) -> tuple[HubFrontier, Close]:
+        machines = Machines(server)
         fetcher = machines.fetcher()
-        fetcher.counters = frontier.counters
-        fetcher.overview = machines.server.overview  # type: ignore[method-assign]
-        fetcher._changes = dict  # type: ignore[method-assign]  # and nothing is added
         machines.start(fetcher)
-        self._made.append(machines)
-        return fetcher
+        return fetcher, machines.close
 
 
 def run(check: Callable[[Machines], Coroutine[Any, Any, None]]) -> None:

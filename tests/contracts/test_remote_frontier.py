@@ -8,18 +8,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from tests.contracts import frontier as contract
-from tests.contracts.frontier import POLITE, FrontierContract, answer, link, memory_frontier
+from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
-from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
-from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.frontier.shared.member import Load
 from webcrawl.frontier.shared.server import FrontierServer
@@ -50,35 +46,10 @@ class Pair:
         await self.member.close()
 
 
-class TestRemoteFrontier(FrontierContract):
-    # It asks before it knows.
-    test_a_new_frontier_is_finished_and_waits_for_ever = None
-
-    @pytest.fixture(autouse=True)
-    def pairs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._pairs: list[Pair] = []
-        monkeypatch.setattr(contract, "run", self.run)
-
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        async def run_and_close() -> Any:
-            result = await coroutine
-            for pair in self._pairs:
-                await pair.die()
-            return result
-
-        return asyncio.run(run_and_close())
-
-    def make(
-        self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
-    ) -> Frontier:
-        frontier = memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
-        pair = Pair(server := FrontierServer(frontier))
-        # Those of the crawl, for the contract to see.
-        pair.remote.counters = frontier.counters
-        pair.remote.overview = server.overview  # type: ignore[method-assign]
-        pair.remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
-        self._pairs.append(pair)
-        return pair.remote
+class TestRemoteFrontier(RemoteContract):
+    def connect(self, server: FrontierServer) -> tuple[RemoteFrontier, Close]:
+        pair = Pair(server)
+        return pair.remote, pair.die
 
 
 # A server of several processes

@@ -8,13 +8,12 @@ from pathlib import Path
 from random import Random
 
 from tests.sim.bus import Net, SimBus
-from tests.sim.processes import Fetcher, own_frontier
+from tests.sim.processes import Fetcher, kill_frontier, own_frontier
 from tests.sim.web import LONGEST_FETCH_S, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
-from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.lease import Lease, Outcome
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.hub.fetching import HubFrontier
@@ -173,20 +172,12 @@ class HubMachine(Machine):
     def _refuse(self, why: str) -> None:
         self.refusal = why
 
-    @property
-    def database(self) -> Database:
-        return self.own._store._db
-
     def kill(self) -> None:
-        """Of the frontier only what is committed is left."""
         super().kill()
         for task in self.service._tasks:
             task.cancel()
         self.bus.kill()
-        self.database._changes.clear()
-        self.database.close()
-        assert self.own._folder is not None
-        self.own._folder.close()
+        kill_frontier(self.own)
 
 
 class _Service(HubService):

@@ -187,6 +187,14 @@ def own_frontier(
     )
 
 
+def kill_frontier(own: LocalFrontier) -> None:
+    """Only what is committed is left."""
+    own._store._db._changes.clear()
+    own._store._db.close()
+    assert own._folder is not None
+    own._folder.close()
+
+
 class Hub:
     """The process with the frontier, which fetches too, and its workers."""
 
@@ -206,10 +214,7 @@ class Hub:
         return self.own._store._db
 
     def kill(self) -> None:
-        """Of the frontier only what is committed is left; the workers end without their hub."""
+        """The workers end without their hub."""
         for each in (self._fetcher, *self.workers):
             each.kill()
-        self.database._changes.clear()
-        self.database.close()
-        assert self.own._folder is not None
-        self.own._folder.close()
+        kill_frontier(self.own)

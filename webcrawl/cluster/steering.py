@@ -242,7 +242,7 @@ class NodeSteering:
     async def take_places(self, *, is_steered: bool = False) -> None:
         """Write this node's answered pages, and take or give back places. BusError.
 
-        `is_steered`: the goal may be lower now, so no place is given to an answer meanwhile.
+        `is_steered`: the goal may be lower now, so this node keeps only the places of its leases.
         """
         async with self._taking:
             await self._take_places(is_steered=is_steered)

@@ -191,8 +191,6 @@ class Counters:
 
 
 _NAMES: Final = tuple(each.name for each in fields(Counters))  # `fields` takes 4 µs
-
-
 _COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.default_factory is Counter)
 _NUMBERS: Final = tuple(name for name in _NAMES if name not in _COUNTERS)
 _counters_of: Final = attrgetter(*_COUNTERS)

@@ -48,7 +48,6 @@ from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.reading.reader import LargeBodies
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of, rules_of
@@ -109,15 +108,13 @@ class Scheduler(BaseScheduler):
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
         spider: Any = crawler.spider
-        large_bodies: LargeBodies | None = (
-            spider.large_bodies if hasattr(type(spider), "large_bodies") else None
-        )
-        outlinks.reads_sitemaps &= large_bodies is not None and not build.is_debugging(crawler)
+        outlinks.reads_sitemaps &= hasattr(type(spider), "large_bodies")
+        outlinks.reads_sitemaps &= not build.is_debugging(crawler)
         sitemaps = None
-        if large_bodies is not None and outlinks.reads_sitemaps:
+        if outlinks.reads_sitemaps:
             guesses = build.guesses_sitemaps(settings)
             counts = frontier.counters.sitemaps
-            sitemaps = Sitemaps(outlinks, counts, large_bodies, guesses=guesses)
+            sitemaps = Sitemaps(outlinks, counts, spider.large_bodies, guesses=guesses)
         admissions = build.admissions_from(
             settings,
             rules=rules,

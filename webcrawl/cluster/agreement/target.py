@@ -80,11 +80,12 @@ class SharedTarget:
             theirs is answered on another node
         nodes -- how many are alive
         wants -- unused places that the node has work for; 0: it has no URL left
-        keeps -- unused places that cannot be given back: answers have them, or pages under way
+        keeps -- unused places that cannot be given back: pages under way have them
         leaving -- a shard that is about to go to another node, of which no page is under way: the
             other shards get its unused places, since this node's pages have some of them
-        Returns `places`. Call it when unused places are few, when the node
-        runs out of URLs, and after a change of the goal. Without shards it only reads.
+
+        Returns `places`. Call it when unused places are few, when the node runs out of URLs, and
+        after a change of the goal. Without shards it only reads.
         """
         self._limit = limit = sum(shards.values()) + max(
             wants, keeps
