@@ -273,7 +273,7 @@ def _run_at_once(executor: Any, job: Any) -> None:
 
 
 async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:
-    """In place of `_Process.read`, the other process of large pages."""
+    """In place of `_Process.read`, the other process of large bodies."""
     from webcrawl.reading.page import BodyReader  # noqa: PLC0415
 
     reader, found = BodyReader(process._options), list[Any]()

@@ -114,12 +114,10 @@ def write(
     folder: Path,
     captures: Iterable[Capture],
     max_size_bytes: int = 1 << 30,
-    *,
-    has_index: bool = False,
 ) -> list[Path]:
     """Files with `captures`, written as a crawl does."""
     info = [("software", "webcrawl/0")]
-    files = WarcFiles(folder, "test", max_size_bytes, info, has_index=has_index)
+    files = WarcFiles(folder, "test", max_size_bytes, info)
     files.open()
     for each in captures:
         files.write(each)

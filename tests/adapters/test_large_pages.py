@@ -1,4 +1,4 @@
-"""The process that reads large pages: what it returns, and how it ends."""
+"""The process that reads large bodies: what it returns, and how it ends."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def captures() -> Iterable[Capture]:
 @pytest.mark.parametrize("over", ["wire", "payload", "none"])
 def test_an_index_has_the_lines_of_cdxj_indexer(tmp_path: Path, over: str) -> None:
     chosen = [replace(each, recorded_digest=recorded_digest(each, over)) for each in captures()]
-    (path,) = write(tmp_path, chosen, has_index=True)
+    (path,) = write(tmp_path, chosen)
     written = index_path(path).read_bytes()
     assert written.splitlines() == indexed(path).splitlines()
     assert written.endswith(b"\n")
@@ -105,14 +105,14 @@ def recovered(path: Path) -> bytes:
     """The index that recovery makes of a WARC file."""
     index_path(path).write_bytes(b"torn")
     path.rename(f"{path}.open")
-    recover(path.parent, has_index=True)
+    recover(path.parent)
     return index_path(path).read_bytes()
 
 
 @pytest.mark.parametrize("over", ["wire", "none"])
 def test_recovery_makes_the_same_index(tmp_path: Path, over: str) -> None:
     chosen = [replace(each, recorded_digest=recorded_digest(each, over)) for each in captures()]
-    (path,) = write(tmp_path, chosen, has_index=True)
+    (path,) = write(tmp_path, chosen)
     written = index_path(path).read_bytes()
     assert recovered(path) == written
 
@@ -128,7 +128,7 @@ def broken() -> list[Capture]:
 @pytest.mark.parametrize("over", ["wire", "none"])
 def test_of_a_broken_head_the_index_has_what_the_crawl_has_read(tmp_path: Path, over: str) -> None:
     chosen = [replace(each, recorded_digest=recorded_digest(each, over)) for each in broken()]
-    (path,) = write(tmp_path, chosen, has_index=True)
+    (path,) = write(tmp_path, chosen)
     lines = index_path(path).read_bytes()
     found = [json.loads(line.split(b" ", 2)[2]) for line in lines.splitlines()]
     assert [(line.get("mime", ""), line["status"], line["digest"]) for line in found] == [

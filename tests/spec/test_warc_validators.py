@@ -84,7 +84,7 @@ def test_a_revisit_is_accepted(judge: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_304_that_was_asked_for_is_accepted(judge: str, tmp_path: Path) -> None:
     """As it has no payload digest, also by those that fail a revisit."""
-    (path,) = write(tmp_path, [CAPTURES["plain"], NOT_MODIFIED], has_index=True)
+    (path,) = write(tmp_path, [CAPTURES["plain"], NOT_MODIFIED])
     judged(judge, path)
     assert check(path) == []
     assert index_path(path).read_bytes().count(b"\n") == 1  # pywb would show an empty page

@@ -264,7 +264,7 @@ def test_readers_share_it(tmp_path: Path) -> None:
 
 def test_the_index_of_our_own_archive(tmp_path: Path) -> None:
     plain = EXCHANGES["plain"]
-    (path,) = write(tmp_path, [capture(plain)], has_index=True)
+    (path,) = write(tmp_path, [capture(plain)])
     earlier = open_earlier(tmp_path / "index", sources_of([str(path.parent)]), [].append)
     found = earlier.find(raw_digest(payload_digest(plain)))
     assert found is not None

@@ -28,7 +28,12 @@ def files(tmp_path: Path) -> WarcFiles:
 
 
 def names(files: WarcFiles) -> list[str]:
-    return sorted(os.listdir(files.folder))
+    """Of the WARC files: each that is closed has its index beside it, and nothing else is there."""
+    found = sorted(os.listdir(files.folder))
+    closed = [name.removesuffix(".warc.gz") for name in found if name.endswith(".gz")]
+    indexes = [f"{name}.cdxj" for name in closed]
+    assert [name for name in found if name.endswith(".cdxj")] == indexes
+    return [name for name in found if name not in indexes]
 
 
 def failing(number: int) -> Callable[..., int]:
@@ -125,7 +130,8 @@ def test_two_crawls_in_one_process_share_a_folder(tmp_path: Path) -> None:
     for each in both:
         each.write(PLAIN)
         each.close()
-    assert len(os.listdir(tmp_path)) == 2
+    assert len(list(tmp_path.glob("*.warc.gz"))) == len(list(tmp_path.glob("*.cdxj"))) == 2
+    assert len(os.listdir(tmp_path)) == 4
 
 
 def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:

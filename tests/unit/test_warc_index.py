@@ -23,7 +23,7 @@ ROBOTS = capture(EXCHANGES["robots.txt"])
 
 @pytest.fixture
 def files(tmp_path: Path) -> WarcFiles:
-    files = WarcFiles(tmp_path, "name", 1 << 30, has_index=True)
+    files = WarcFiles(tmp_path, "name", 1 << 30)
     files.open()
     return files
 
@@ -80,16 +80,11 @@ def test_a_finished_file_has_its_index(files: WarcFiles, tmp_path: Path) -> None
 
 
 def test_each_file_has_its_own_index(tmp_path: Path) -> None:
-    paths = write(tmp_path, [PLAIN] * 60, max_size_bytes=15_000, has_index=True)
+    paths = write(tmp_path, [PLAIN] * 60, max_size_bytes=15_000)
     assert len(paths) > 3
     assert len(names(tmp_path)) == 2 * len(paths)
     assert sum(index_path(path).read_bytes().count(b"\n") for path in paths) == 60
     assert [problem for path in paths for problem in check(path)] == []
-
-
-def test_without_the_setting_there_is_no_index(tmp_path: Path) -> None:
-    write(tmp_path, [PLAIN])
-    assert len(names(tmp_path)) == 1
 
 
 def test_a_file_without_captures_leaves_no_index(files: WarcFiles, tmp_path: Path) -> None:
@@ -117,7 +112,7 @@ def test_a_disk_error_in_the_index_leaves_the_warc_file_to_recovery(
             files.close()
     (left,) = names(tmp_path)
     assert left.endswith(".warc.gz.open")
-    (found,) = recover(tmp_path, has_index=True)
+    (found,) = recover(tmp_path)
     assert found.path is not None
     assert found.cut_bytes == 0
     assert check(found.path) == []
@@ -151,7 +146,7 @@ def test_a_disk_error_in_the_temporary_file_writes_no_part_of_a_capture(
 def left(tmp_path: Path) -> Path:
     """The file of a process that died after it gave the index its name."""
     large = replace(capture(exchange(body=Random(0).randbytes(3 << 20))), recorded_digest="")
-    (path,) = write(tmp_path, [ROBOTS, PLAIN, large], has_index=True)
+    (path,) = write(tmp_path, [ROBOTS, PLAIN, large])
     return path.rename(f"{path}.open")
 
 
@@ -160,14 +155,14 @@ def test_recovery_makes_the_index_that_the_writer_made(left: Path) -> None:
     written = index.read_bytes()
     index.rename(f"{index}.open")
     Path(f"{index}.open").write_bytes(written[:-20])
-    recover(left.parent, has_index=True)
+    recover(left.parent)
     assert index.read_bytes() == written
     assert len(names(left.parent)) == 2
 
 
 def test_the_index_of_a_cut_file_has_the_records_before_the_cut(left: Path) -> None:
     os.truncate(left, left.stat().st_size - (1 << 20))
-    (found,) = recover(left.parent, has_index=True)
+    (found,) = recover(left.parent)
     assert found.path is not None
     assert index_path(found.path).read_bytes().count(b"\n") == 2
     assert check(found.path) == []
@@ -175,13 +170,8 @@ def test_the_index_of_a_cut_file_has_the_records_before_the_cut(left: Path) -> N
 
 def test_the_index_of_a_removed_file_does_not_stay(left: Path) -> None:
     os.truncate(left, 100)
-    recover(left.parent, has_index=True)
-    assert names(left.parent) == []
-
-
-def test_without_the_setting_recovery_leaves_no_index(left: Path) -> None:
     recover(left.parent)
-    assert names(left.parent) == [left.with_suffix("").name]
+    assert names(left.parent) == []
 
 
 def test_a_temporary_index_without_its_file_is_removed(left: Path) -> None:
@@ -194,13 +184,13 @@ def test_a_temporary_index_without_its_file_is_removed(left: Path) -> None:
 
 
 def test_recovery_leaves_the_temporary_index_of_a_living_process(tmp_path: Path) -> None:
-    files = WarcFiles(tmp_path, "name", 1 << 30, has_index=True)
+    files = WarcFiles(tmp_path, "name", 1 << 30)
     files.open()
     files.write(PLAIN)
     (name,) = names(tmp_path)
     index = tmp_path / f"{stem(name)}.cdxj.open"
     index.touch()
-    recover(tmp_path, has_index=True)
+    recover(tmp_path)
     assert index.exists()
     files.close()
 
@@ -222,7 +212,7 @@ def test_recovery_leaves_the_temporary_index_of_a_living_process(tmp_path: Path)
     ],
 )
 def test_check_finds_a_wrong_line(tmp_path: Path, old: bytes, new: bytes, problem: str) -> None:
-    (path,) = write(tmp_path, [PLAIN, ROBOTS], has_index=True)
+    (path,) = write(tmp_path, [PLAIN, ROBOTS])
     index = index_path(path)
     good = index.read_bytes()
     assert check(path) == []

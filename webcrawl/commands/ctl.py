@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawl.steering import COMMANDS, SteeringError, check
-from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.live.client import NotRunning, Refused, ask_for
 
 
 class Command(ScrapyCommand):
@@ -45,15 +45,13 @@ class Command(ScrapyCommand):
             raise UsageError(str(error), print_help=False) from None
         body = {"command": command, "arguments": [_from_here(command, each) for each in arguments]}
         try:
-            answer = ask(Path(jobdir), "POST", "/command", body)
+            print(ask_for(Path(jobdir), "/command", body))
         except NotRunning as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
         except Refused as error:
             print(error, file=sys.stderr)
             self.exitcode = 2
-        else:
-            print(answer["message"] if isinstance(answer, dict) else answer)
 
 
 def _from_here(command: str, argument: str) -> str:

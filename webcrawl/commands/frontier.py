@@ -30,7 +30,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
-from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.live.client import NotRunning, Refused, ask_for
 from webcrawl.report.console import discard_output
 
 
@@ -188,10 +188,9 @@ def _ask_crawl(jobdir: Path, reasons: frozenset[str]) -> str:
     """The answer of the crawl that runs in `jobdir`. StoreError."""
     body = {"command": "retry", "arguments": sorted(reasons)}
     try:
-        answer = ask(jobdir, "POST", "/command", body)
+        return ask_for(jobdir, "/command", body)
     except (NotRunning, Refused) as error:
         raise StoreError(str(error)) from None
-    return str(answer["message"] if isinstance(answer, dict) else answer)
 
 
 def _write(path: str, lines: Iterable[str]) -> None:

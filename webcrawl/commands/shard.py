@@ -17,7 +17,7 @@ from webcrawl.cluster.agreement.nodefile import NodeFileError, read_node
 from webcrawl.cluster.bus import Bus, BusError, bus_from
 from webcrawl.cluster.errors import MoveError
 from webcrawl.config.table import read
-from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.live.client import NotRunning, Refused, ask_for
 from webcrawl.report.console import discard_output
 
 _COMMANDS = ("list", "move", "checkpoint", "restore", "leave")
@@ -86,10 +86,9 @@ class Command(ScrapyCommand):
         if jobdir is None:
             return self._over_bus(opts.cluster, order)
         try:
-            answer = ask(jobdir, "POST", "/shard", order)
+            return ask_for(jobdir, "/shard", order)
         except NotRunning as error:
             raise NotRunning(f"{error}{_of_stopped(jobdir)}") from None
-        return str(answer["message"] if isinstance(answer, dict) else answer)
 
     def _over_bus(self, url: str, order: list[str]) -> str:
         from webcrawl.cluster.moving.desk import (  # noqa: PLC0415  (each command loads this one)

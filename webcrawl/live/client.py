@@ -55,6 +55,12 @@ def ask(jobdir: Path, method: str, path: str, body: object = None) -> object:
     raise Refused(str(reason or f"the crawl answered {answer.status} {answer.reason}"))
 
 
+def ask_for(jobdir: Path, path: str, order: object) -> str:
+    """Send `order` to the crawl in `jobdir`; its message. Raises what `ask` raises."""
+    answer = ask(jobdir, "POST", path, order)
+    return str(answer["message"] if isinstance(answer, dict) else answer)
+
+
 class _Connection(HTTPConnection):
     """HTTP over the socket in `jobdir`."""
 

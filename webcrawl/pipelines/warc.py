@@ -87,7 +87,6 @@ class WarcPipeline:
             settings.get("WARC_PREFIX") or "webcrawl",
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
             warcinfo(settings),
-            has_index=True,
             # Containers and copied machines may have one host name, and the same process IDs.
             mark=os.urandom(4).hex() if settings.get("CLUSTER") else "",
         )
@@ -254,8 +253,7 @@ class WarcPipeline:
 
     async def _recover(self) -> None:
         """Recover the files of dead processes. OSError."""
-        folder, has_index = self._files.folder, self._files.has_index
-        for recovered in await asyncio.to_thread(recover, folder, has_index=has_index):
+        for recovered in await asyncio.to_thread(recover, self._files.folder):
             logger.info("%s", recovered)
 
     def _fail(self, error: WarcError) -> None:

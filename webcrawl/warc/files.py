@@ -59,8 +59,8 @@ class Written:
 class WarcFiles:
     """WARC files in one folder, one after the other.
 
-    `info` goes into each warcinfo record. `has_index`: each file gets an index. `mark`: letters and
-    digits behind the host in the names, for machines that share its name.
+    `info` goes into each warcinfo record. `mark`: letters and digits behind the host in the names,
+    for machines that share its name.
     """
 
     def __init__(
@@ -70,11 +70,9 @@ class WarcFiles:
         max_size_bytes: int,
         info: Fields = (),
         *,
-        has_index: bool = False,
         mark: str = "",
     ) -> None:
         self.folder = folder
-        self.has_index = has_index
         self.written = Written()
         self._prefix = prefix
         self._max_size = max_size_bytes
@@ -156,7 +154,7 @@ class WarcFiles:
             name = f"{self._prefix}-{stamp}-{self._serial:05d}-{self._host}-{os.getpid()}.warc.gz"
             self._serial += 1
             try:
-                return _File(self.folder / name, self.has_index)
+                return _File(self.folder / name)
             except FileExistsError:
                 pass  # another crawl in this process has the name
 
@@ -181,7 +179,7 @@ class WarcFiles:
 class _File:
     """The file being written. Its methods raise OSError."""
 
-    def __init__(self, path: Path, has_index: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self.name = path.name
         self.id = new_id()  # of its warcinfo record
         self.size = self.records = self.captures = self.revisits = 0
@@ -190,7 +188,7 @@ class _File:
         if path.exists():
             raise FileExistsError(path)
         self.fd = os.open(self._open_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._index = new_index(path) if has_index else None
+        self._index = new_index(path)
         lock(self.fd)
         if not os.fstat(self.fd).st_nlink:  # removed by a `recovery` before the lock was held
             os.close(self.fd)
@@ -198,11 +196,11 @@ class _File:
 
     def append_capture(self, capture: Capture, members: list[bytes]) -> int:
         """Append the records of `capture`, the answer's first, and keep the line of the index, if
-        it has one (`cdxj`).
+        there is one (`cdxj`).
 
         Room for the line is made first, so that a full disk leaves no record without its line.
         """
-        if self._index is None or not capture.has_answer or capture.is_not_modified:
+        if not capture.has_answer or capture.is_not_modified:
             return self.append(members)
         self._index.make_room()
         offset = self.append(members)
@@ -227,8 +225,7 @@ class _File:
         """Sync the file to the disk, write its index, and rename the file to NAME."""
         try:
             os.fsync(self.fd)
-            if self._index is not None:
-                self._index.publish()
+            self._index.publish()
             publish(self._open_path, self._path)
         finally:
             self._close()
@@ -240,8 +237,7 @@ class _File:
 
     def _close(self) -> None:
         os.close(self.fd)
-        if self._index is not None:
-            self._index.close()
+        self._index.close()
 
 
 def new_index(path: Path) -> Index:

@@ -45,15 +45,15 @@ class Recovered(NamedTuple):
         )
 
 
-def recover(folder: Path, *, has_index: bool = False) -> list[Recovered]:
-    """Recover the files of dead runs in `folder`; `has_index`: write an index for each. OSError.
+def recover(folder: Path) -> list[Recovered]:
+    """Recover the files of dead runs in `folder`, and write an index for each. OSError.
 
     Cost: three MiB of memory, and one more for the index; about 2 s for 1 GB of records, and 3 s
     for the 100,000 lines of their index. Records without a payload digest are read once more for
     their lines.
     """
     names = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = [_recover_one(path, has_index) for path in names if _OURS.fullmatch(path.name)]
+    found = [_recover_one(path) for path in names if _OURS.fullmatch(path.name)]
     for path in names:
         index = _OUR_INDEX.fullmatch(path.name)
         if index and not (folder / f"{index[1]}.warc.gz{OPEN}").exists():
@@ -61,7 +61,7 @@ def recover(folder: Path, *, has_index: bool = False) -> list[Recovered]:
     return [each for each in found if each is not None]
 
 
-def _recover_one(open_path: Path, has_index: bool) -> Recovered | None:
+def _recover_one(open_path: Path) -> Recovered | None:
     """None if the file must not be changed: another process writes it, or has just finished it."""
     path = open_path.with_suffix("")
     try:
@@ -77,7 +77,7 @@ def _recover_one(open_path: Path, has_index: bool) -> Recovered | None:
         for member in whole_members(file):
             records += 1
             end = member.end
-            if has_index and (line := _line(open_path, path.name, member)):
+            if line := _line(open_path, path.name, member):
                 index.make_room()
                 index.add(line)
         size_bytes = os.fstat(file.fileno()).st_size
@@ -87,10 +87,7 @@ def _recover_one(open_path: Path, has_index: bool) -> Recovered | None:
             return Recovered(open_path, None, 0, size_bytes)
         os.ftruncate(file.fileno(), end)
         os.fsync(file.fileno())
-        if has_index:
-            index.publish()
-        else:
-            index_path(path).unlink(missing_ok=True)
+        index.publish()
         publish(open_path, path)
         return Recovered(open_path, path, records, size_bytes - end)
 
