@@ -1,0 +1,131 @@
+"""Makes the JOBDIR of a hub whose machine is lost: from a checkpoint, or empty (`scrapy hub`).
+
+A JOBDIR of an earlier time has forgotten which mail it has sent since. So its mail goes on at
+higher numbers (`frontier.mailbox`), and so begins the mail of an empty one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.folderlock import LOCK
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
+from webcrawl.frontier.disk.identity import read_identity, read_numbers
+from webcrawl.frontier.mailbox import jump
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub.bus import Bus, Refused
+from webcrawl.hub.checkpoints import (
+    NAME,
+    STATE,
+    Checkpoint,
+    CheckpointError,
+    Found,
+    copy_file,
+    newest,
+    sync,
+)
+from webcrawl.hub.packets import SILENCE_S, hub_subject
+from webcrawl.hub.records import OwnerRecord, read
+
+_PART: Final = "restoring"  # in JOBDIR
+_CHECK_S: Final = 1.0  # between two looks at a record
+
+
+async def refuse_if_owned(
+    bus: Bus,
+    crawl: str,
+    hub: int,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> int:
+    """Refused if a process is the hub: it renews its record. Else the record's epoch, 0 for none.
+
+    Takes SILENCE_S if its last process was killed. BusError.
+    """
+    key = hub_subject(hub)
+    owner, before = await read(bus, key, OwnerRecord)
+    if owner is None or owner.crawl != crawl:
+        return 0
+    for _ in range(0 if owner.is_free else int(SILENCE_S / _CHECK_S)):
+        await sleep(_CHECK_S)
+        entry = await bus.get(key)
+        if entry is None or entry.revision != before:
+            raise Refused(f"hub {hub} of the crawl {crawl} runs: stop it first")
+    return owner.epoch
+
+
+def find_checkpoint(given: Path) -> Found:
+    """The checkpoint in a hub's folder, or the only one in CLUSTER_CHECKPOINTS.
+
+    CheckpointError, OSError.
+    """
+    homes = sorted({path.parents[1] for path in given.glob(f"*/[0-9]*/{NAME}")})
+    if len(homes) > 1:
+        raise CheckpointError(f"give one of {', '.join(map(str, homes))}")
+    found = newest(homes[0] if homes else given)
+    if found is None:
+        raise CheckpointError(f"{given} has no checkpoint")
+    return found
+
+
+def refuse_if_used(jobdir: Path) -> None:
+    """CheckpointError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
+    if jobdir.exists() and {path.name for path in jobdir.iterdir()} - {LOCK, _PART, STATE}:
+        raise CheckpointError(f"{jobdir} is not empty")
+
+
+def restore(found: Found, jobdir: Path) -> None:
+    """Make `jobdir` from a checkpoint. CheckpointError, StoreError, OSError.
+
+    After a kill it can be restored again.
+    """
+    refuse_if_used(jobdir)
+    checkpoint, part = found[1], jobdir / _PART
+    with ExitStack() as opened:
+        opened.callback(JobFolder(jobdir).close)
+        opened.callback(shutil.rmtree, part, ignore_errors=True)
+        _copy_back(*found, part)
+        mark_restored(part / FOLDER, checkpoint.hub, checkpoint.hubs)
+        sync(part / FOLDER)
+        for name in (STATE, FOLDER):  # the frontier last
+            with suppress(FileNotFoundError):
+                (part / name).rename(jobdir / name)
+        sync(jobdir)
+        sync(jobdir.absolute().parent)
+
+
+def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
+    shutil.rmtree(part, ignore_errors=True)
+    (part / FOLDER).mkdir(parents=True)
+    for name, file in checkpoint.files.items():
+        try:
+            is_whole = copy_file(folder / name, part / name).digest == file.digest
+        except FileNotFoundError:
+            is_whole = False
+        if not is_whole:
+            raise CheckpointError(f"{folder} is damaged: {name} is not as it was written")
+        os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
+
+
+def mark_restored(frontier: Path, hub: int, hubs: int) -> None:
+    """The folder of a closed frontier is of an earlier time. Twice does no harm. StoreError."""
+    db = Database(frontier, damaged_log=False)
+    try:
+        identity, numbers = read_identity(db), read_numbers(db)
+        if identity is None or numbers is None:
+            raise StoreError(f"{frontier} is no frontier: it is empty")
+        if hubs > 1:
+            others = (other for other in range(hubs) if other != hub)
+            jump(numbers.setdefault("mail", {}), others)
+            db.put(rows.NUMBERS, json.dumps(numbers).encode())
+            db.commit()
+    finally:
+        db.close()
