@@ -1,4 +1,4 @@
-"""`hub.json` in JOBDIR: which hub of which crawl it is, of several. One hub of one has no such file.
+"""`hub.json` in JOBDIR: which hub of which crawl it is. In a crawl with one hub there is none.
 
 Written before the frontier is begun, and never changed.
 """

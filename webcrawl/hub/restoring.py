@@ -20,8 +20,9 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import LOCK
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
-from webcrawl.frontier.mailbox import jump
+from webcrawl.frontier.mailbox import JUMP, jump
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub import numberfile
 from webcrawl.hub.bus import Bus, Refused
 from webcrawl.hub.checkpoints import (
     NAME,
@@ -33,8 +34,9 @@ from webcrawl.hub.checkpoints import (
     newest,
     sync,
 )
+from webcrawl.hub.numberfile import HubNumber, write_number
 from webcrawl.hub.packets import SILENCE_S, hub_subject
-from webcrawl.hub.records import OwnerRecord, read
+from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
 
 _PART: Final = "restoring"  # in JOBDIR
 _CHECK_S: Final = 1.0  # between two looks at a record
@@ -46,9 +48,9 @@ async def refuse_if_owned(
     hub: int,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> int:
-    """Refused if a process is the hub: it renews its record. Else the record's epoch, 0 for none.
+    """The epoch of the last process that was the hub. Refused if it lives, and renews its record.
 
-    Takes SILENCE_S if its last process was killed. BusError.
+    Takes SILENCE_S if it was killed. BusError.
     """
     key = hub_subject(hub)
     owner, before = await read(bus, key, OwnerRecord)
@@ -60,6 +62,24 @@ async def refuse_if_owned(
         if entry is None or entry.revision != before:
             raise Refused(f"hub {hub} of the crawl {crawl} runs: stop it first")
     return owner.epoch
+
+
+async def number_of(bus: Bus, version: str, hub: int) -> HubNumber:
+    """The number of a hub that begins empty in the crawl on the bus. Refused, BusError."""
+    crawl, _ = await read(bus, CRAWL, CrawlRecord)
+    if crawl is None:
+        raise Refused("the bus has no crawl")
+    if crawl.version != version:
+        raise Refused(
+            f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is {version}"
+        )
+    if crawl.hubs == 1:
+        raise Refused("the crawl has one hub, so all is lost: begin it anew, with an empty JOBDIR")
+    if not 0 <= hub < crawl.hubs:
+        raise Refused(f"the crawl {crawl.id} has the hubs 0 to {crawl.hubs - 1}")
+    epoch = await refuse_if_owned(bus, crawl.id, hub)
+    # A restored hub is followed by an owner of a higher epoch: there were fewer jumps than epochs.
+    return HubNumber(crawl.id, crawl.hubs, hub, mail_after=epoch * JUMP)
 
 
 def find_checkpoint(given: Path) -> Found:
@@ -78,7 +98,8 @@ def find_checkpoint(given: Path) -> Found:
 
 def refuse_if_used(jobdir: Path) -> None:
     """CheckpointError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
-    if jobdir.exists() and {path.name for path in jobdir.iterdir()} - {LOCK, _PART, STATE}:
+    left = {LOCK, _PART, STATE, numberfile.NAME}
+    if jobdir.exists() and {path.name for path in jobdir.iterdir()} - left:
         raise CheckpointError(f"{jobdir} is not empty")
 
 
@@ -89,17 +110,39 @@ def restore(found: Found, jobdir: Path) -> None:
     """
     refuse_if_used(jobdir)
     checkpoint, part = found[1], jobdir / _PART
+    number = HubNumber(checkpoint.crawl, checkpoint.hubs, checkpoint.hub)
     with ExitStack() as opened:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
-        mark_restored(part / FOLDER, checkpoint.hub, checkpoint.hubs)
+        _mark(part / FOLDER, number)
         sync(part / FOLDER)
+        if number.hubs > 1:
+            write_number(jobdir, number)
         for name in (STATE, FOLDER):  # the frontier last
             with suppress(FileNotFoundError):
                 (part / name).rename(jobdir / name)
-        sync(jobdir)
-        sync(jobdir.absolute().parent)
+        _sync_names(jobdir)
+
+
+def restore_in_place(jobdir: Path, number: HubNumber) -> None:
+    """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
+    job = JobFolder(jobdir)
+    try:
+        _mark(jobdir / FOLDER, number)
+    finally:
+        job.close()
+
+
+def begin(jobdir: Path, number: HubNumber) -> None:
+    """Make `jobdir` for a hub that begins empty. CheckpointError, StoreError, OSError."""
+    refuse_if_used(jobdir)
+    job = JobFolder(jobdir)
+    try:
+        write_number(jobdir, number)
+        _sync_names(jobdir)
+    finally:
+        job.close()
 
 
 def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
@@ -115,17 +158,22 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
-def mark_restored(frontier: Path, hub: int, hubs: int) -> None:
-    """The folder of a closed frontier is of an earlier time. Twice does no harm. StoreError."""
+def _mark(frontier: Path, number: HubNumber) -> None:
+    """Let the mail of a closed frontier go on at higher numbers. StoreError."""
     db = Database(frontier, damaged_log=False)
     try:
         identity, numbers = read_identity(db), read_numbers(db)
         if identity is None or numbers is None:
             raise StoreError(f"{frontier} is no frontier: it is empty")
-        if hubs > 1:
-            others = (other for other in range(hubs) if other != hub)
+        if number.hubs > 1:
+            others = (other for other in range(number.hubs) if other != number.hub)
             jump(numbers.setdefault("mail", {}), others)
             db.put(rows.NUMBERS, json.dumps(numbers).encode())
             db.commit()
     finally:
         db.close()
+
+
+def _sync_names(jobdir: Path) -> None:
+    sync(jobdir)
+    sync(jobdir.absolute().parent)
