@@ -269,17 +269,17 @@ class Mailbox:
 
     # In
 
-    def new_of(self, sender: int, first: int, mail: Sequence[Mail]) -> Sequence[Mail]:
-        """The part of `mail` that was not applied. All of it is numbered from `first` on.
+    def new_of(self, sender: int, last: int, mail: Sequence[Mail]) -> Sequence[Mail]:
+        """The part of `mail` that was not applied. Its last one has the number `last`.
 
-        Empty if mail before `first` is missing. The rest counts as applied from now on.
+        All mail up to `last` counts as applied from now on: mail arrives in order, so what is
+        missing before it was lost.
         """
-        applied = self.inbox.get(sender, 0)
-        if first > applied + 1:
+        new = last - self.inbox.get(sender, 0)
+        if new <= 0:
             return ()
-        new = mail[applied + 1 - first :]
-        self.inbox[sender] = applied + len(new)
-        return new
+        self.inbox[sender] = last
+        return mail[max(len(mail) - new, 0) :]
 
     # Robots tasks of foreign hosts
 

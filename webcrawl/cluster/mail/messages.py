@@ -135,7 +135,7 @@ def pack(rows: Sequence[Mail]) -> tuple[bytes, int]:
 
 def compress(rows: Packed) -> tuple[bytes, int]:
     """As `pack`, of rows that are encoded."""
-    count, raw = rows
+    count, raw, _ = rows
     while True:
         if len(raw) <= ROWS_BYTES_MAX:
             data = isal_zlib.compress(raw, 1)
