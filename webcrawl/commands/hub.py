@@ -64,6 +64,7 @@ class Command(ScrapyCommand):
         # Only this command loads nats-py.
         from webcrawl.hub.bus import BusError  # noqa: PLC0415
         from webcrawl.hub.checkpoints import CheckpointError  # noqa: PLC0415
+        from webcrawl.hub.claims import ClaimError  # noqa: PLC0415
 
         try:
             match args:
@@ -75,7 +76,7 @@ class Command(ScrapyCommand):
                     print(self._begin(Path(jobdir), opts))
                 case _:
                     raise UsageError("give restore JOBDIR, or begin JOBDIR --number K")
-        except (BusError, CheckpointError, StoreError, OSError) as error:
+        except (BusError, CheckpointError, ClaimError, StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
 
@@ -92,22 +93,22 @@ class Command(ScrapyCommand):
 
     def _mark(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.hub import restoring  # noqa: PLC0415
-        from webcrawl.hub.numberfile import read_number  # noqa: PLC0415
+        from webcrawl.hub.claims import read_claim  # noqa: PLC0415
 
-        number = read_number(jobdir)
-        if number is None:
+        claim = read_claim(jobdir)
+        if claim is None:
             raise StoreError(f"{jobdir} is not of one of several hubs: there is nothing to mark")
-        self._refuse_if_owned(opts, number.crawl, number.hub)
-        restoring.restore_in_place(jobdir, number)
-        return f"{jobdir} is marked as an earlier state of hub {number.hub} of {number.crawl}"
+        self._refuse_if_owned(opts, claim.crawl, claim.number)
+        restoring.restore_in_place(jobdir, claim)
+        return f"{jobdir} is an earlier state of hub {claim.number} of the crawl {claim.crawl}"
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.hub import restoring  # noqa: PLC0415
 
         restoring.refuse_if_used(jobdir)
-        number = self._ask_bus(opts, lambda bus: restoring.number_of(bus, __version__, opts.number))
-        restoring.begin(jobdir, number)
-        return f"{jobdir} is hub {number.hub} of the crawl {number.crawl}, and is empty"
+        claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, __version__, opts.number))
+        restoring.begin(jobdir, claim)
+        return f"{jobdir} is hub {claim.number} of the crawl {claim.crawl}, and is empty"
 
     def _refuse_if_owned(self, opts: argparse.Namespace, crawl: str, hub: int) -> None:
         from webcrawl.hub.bus import BusError, Refused  # noqa: PLC0415

@@ -31,11 +31,16 @@ _LOOK_S: Final = 1.0
 
 
 class Claim(Struct, frozen=True):
-    """Hub `number` of the `hubs` hubs of a crawl."""
+    """Hub `number` of the `hubs` hubs of a crawl.
 
-    crawl: str  # its ID
+    crawl -- its ID
+    mail_after -- the mail of a new frontier has higher numbers: an earlier hub had the others
+    """
+
+    crawl: str
     number: int
     hubs: int
+    mail_after: int = 0
 
 
 class ClaimError(Exception):

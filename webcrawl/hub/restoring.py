@@ -22,7 +22,7 @@ from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.mailbox import JUMP, jump
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub import numberfile
+from webcrawl.hub import claims
 from webcrawl.hub.bus import Bus, Refused
 from webcrawl.hub.checkpoints import (
     NAME,
@@ -34,7 +34,7 @@ from webcrawl.hub.checkpoints import (
     newest,
     sync,
 )
-from webcrawl.hub.numberfile import HubNumber, write_number
+from webcrawl.hub.claims import Claim, write_claim
 from webcrawl.hub.packets import SILENCE_S, hub_subject
 from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
 
@@ -64,8 +64,8 @@ async def refuse_if_owned(
     return owner.epoch
 
 
-async def number_of(bus: Bus, version: str, hub: int) -> HubNumber:
-    """The number of a hub that begins empty in the crawl on the bus. Refused, BusError."""
+async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
+    """What a hub is that begins empty in the crawl on the bus. Refused, BusError."""
     crawl, _ = await read(bus, CRAWL, CrawlRecord)
     if crawl is None:
         raise Refused("the bus has no crawl")
@@ -79,7 +79,7 @@ async def number_of(bus: Bus, version: str, hub: int) -> HubNumber:
         raise Refused(f"the crawl {crawl.id} has the hubs 0 to {crawl.hubs - 1}")
     epoch = await refuse_if_owned(bus, crawl.id, hub)
     # A restored hub is followed by an owner of a higher epoch: there were fewer jumps than epochs.
-    return HubNumber(crawl.id, crawl.hubs, hub, mail_after=epoch * JUMP)
+    return Claim(crawl.id, hub, crawl.hubs, mail_after=epoch * JUMP)
 
 
 def find_checkpoint(given: Path) -> Found:
@@ -98,7 +98,7 @@ def find_checkpoint(given: Path) -> Found:
 
 def refuse_if_used(jobdir: Path) -> None:
     """CheckpointError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
-    left = {LOCK, _PART, STATE, numberfile.NAME}
+    left = {LOCK, _PART, STATE, claims.NAME}
     if jobdir.exists() and {path.name for path in jobdir.iterdir()} - left:
         raise CheckpointError(f"{jobdir} is not empty")
 
@@ -110,36 +110,36 @@ def restore(found: Found, jobdir: Path) -> None:
     """
     refuse_if_used(jobdir)
     checkpoint, part = found[1], jobdir / _PART
-    number = HubNumber(checkpoint.crawl, checkpoint.hubs, checkpoint.hub)
+    claim = Claim(checkpoint.crawl, checkpoint.hub, checkpoint.hubs)
     with ExitStack() as opened:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
-        _mark(part / FOLDER, number)
+        _mark(part / FOLDER, claim)
         sync(part / FOLDER)
-        if number.hubs > 1:
-            write_number(jobdir, number)
-        for name in (STATE, FOLDER):  # the frontier last
+        if claim.hubs > 1:
+            write_claim(part, claim)
+        for name in (STATE, claims.NAME, FOLDER):  # the frontier last
             with suppress(FileNotFoundError):
                 (part / name).rename(jobdir / name)
         _sync_names(jobdir)
 
 
-def restore_in_place(jobdir: Path, number: HubNumber) -> None:
+def restore_in_place(jobdir: Path, claim: Claim) -> None:
     """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
     job = JobFolder(jobdir)
     try:
-        _mark(jobdir / FOLDER, number)
+        _mark(jobdir / FOLDER, claim)
     finally:
         job.close()
 
 
-def begin(jobdir: Path, number: HubNumber) -> None:
+def begin(jobdir: Path, claim: Claim) -> None:
     """Make `jobdir` for a hub that begins empty. CheckpointError, StoreError, OSError."""
     refuse_if_used(jobdir)
     job = JobFolder(jobdir)
     try:
-        write_number(jobdir, number)
+        write_claim(jobdir, claim)
         _sync_names(jobdir)
     finally:
         job.close()
@@ -158,15 +158,15 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
-def _mark(frontier: Path, number: HubNumber) -> None:
+def _mark(frontier: Path, claim: Claim) -> None:
     """Let the mail of a closed frontier go on at higher numbers. StoreError."""
     db = Database(frontier, damaged_log=False)
     try:
         identity, numbers = read_identity(db), read_numbers(db)
         if identity is None or numbers is None:
             raise StoreError(f"{frontier} is no frontier: it is empty")
-        if number.hubs > 1:
-            others = (other for other in range(number.hubs) if other != number.hub)
+        if claim.hubs > 1:
+            others = (other for other in range(claim.hubs) if other != claim.number)
             jump(numbers.setdefault("mail", {}), others)
             db.put(rows.NUMBERS, json.dumps(numbers).encode())
             db.commit()
