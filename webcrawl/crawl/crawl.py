@@ -30,6 +30,7 @@ from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.running import RunningNode
+    from webcrawl.hub.checkpoints import Checkpoints
     from webcrawl.hub.packets import Brief
 
 FATAL_ERROR_STAT = "webcrawl/problem"
@@ -110,6 +111,7 @@ class Crawl:
         self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
+        self.checkpoints: Checkpoints | None = None  # CLUSTER_CHECKPOINTS
         self.gate = Gate()
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers

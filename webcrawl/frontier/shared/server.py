@@ -106,6 +106,10 @@ class FrontierServer(ServedFrontier):
     # The frontier behind, which may learn these only when it joins other machines
 
     @property
+    def behind(self) -> Frontier:
+        return self._frontier
+
+    @property
     def crawl_id(self) -> str:  # type: ignore[override]  # of the interface, an attribute
         return self._frontier.crawl_id
 
