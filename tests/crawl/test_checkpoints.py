@@ -50,7 +50,6 @@ def test_a_hub_is_restored_from_its_last_checkpoint(tmp_path: Path, bus: NatsSer
     spider.write_text(OFTEN)
     settings: dict[str, Any] = {
         "CLUSTER": bus.url,
-        "CLUSTER_HUBS": 1,
         "CLUSTER_CHECKPOINTS": root,
         "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
         "DOWNLOAD_DELAY": 0.3,
