@@ -38,6 +38,7 @@ from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.store import StoreError
+from webcrawl.synced import replace_file, sync_folder
 from webcrawl.wording import counted, size_text
 
 logger = logging.getLogger(__name__)
@@ -120,13 +121,10 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     for name, path in files.items():
         made[name] = made[name] or copy_file(path, folder / name)
     whole = replace(header, files=made)
-    sync(folder / FOLDER)
-    part = folder / f"{NAME}.part"
-    part.write_bytes(msgspec.json.encode(whole))
-    sync(part)
-    part.rename(folder / NAME)
-    for each in (folder, home, root):
-        sync(each)
+    sync_folder(folder / FOLDER)
+    replace_file(folder / NAME, msgspec.json.encode(whole))
+    sync_folder(home)
+    sync_folder(root)
     _remove_others(home, (folder, whole))
     return whole
 
@@ -188,15 +186,6 @@ def copy_file(source: Path, target: Path) -> File:
 
 def _version(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
-
-
-def sync(path: Path) -> None:
-    """A file, or the names in a folder."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 class Checkpoints:

@@ -32,11 +32,11 @@ from webcrawl.hub.checkpoints import (
     Found,
     copy_file,
     newest,
-    sync,
 )
 from webcrawl.hub.claims import Claim, write_claim
 from webcrawl.hub.packets import SILENCE_S, hub_subject
 from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.synced import sync_folder
 
 _PART: Final = "restoring"  # in JOBDIR
 _CHECK_S: Final = 1.0  # between two looks at a record
@@ -116,7 +116,7 @@ def restore(found: Found, jobdir: Path) -> None:
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
         _mark(part / FOLDER, claim)
-        sync(part / FOLDER)
+        sync_folder(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
         for name in (STATE, claims.NAME, FOLDER):  # the frontier last
@@ -175,5 +175,5 @@ def _mark(frontier: Path, claim: Claim) -> None:
 
 
 def _sync_names(jobdir: Path) -> None:
-    sync(jobdir)
-    sync(jobdir.absolute().parent)
+    sync_folder(jobdir)
+    sync_folder(jobdir.absolute().parent)
