@@ -56,6 +56,7 @@ class ByLetter:
 
     def __init__(self, own: int) -> None:
         self.own = own
+        self.outbox: dict[int, tuple[int, int]] = {}
 
     def shard_of(self, host: str) -> int | None:
         shard = "abc".index(host.split(".")[-2])
@@ -458,6 +459,17 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
     assert [last for last, _ in store.mail(1, 0)] == [7 + JUMP]
     assert a.outbox[1] == (91, 7 + JUMP)
     store.close()
+
+
+def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
+    before = ByLetter(0)
+    before.outbox = {1: (JUMP + 1, JUMP), 2: (JUMP + 1, JUMP)}
+    for last in (JUMP + 1, JUMP + 2):
+        store = Store(tmp_path, is_shard=True)
+        a = CrawlState(store, OPEN, now=NOW, abroad=before)
+        a.put([link("http://b.example/")], NOW)
+        assert a.outbox == {1: (JUMP + 1, last), 2: (JUMP + 1, JUMP)}
+        store.close()
 
 
 def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from webcrawl.frontier.store import StoreError
 
 if TYPE_CHECKING:  # each command loads this one
     from webcrawl.hub.bus import Bus
+    from webcrawl.hub.claims import Claim
 
 T = TypeVar("T")
 
@@ -85,11 +86,12 @@ class Command(ScrapyCommand):
 
         restoring.refuse_if_used(jobdir)
         found = restoring.find_checkpoint(opts.source)
-        crawl, hub = found[1].crawl, found[1].hub
-        self._refuse_if_owned(opts, crawl, hub)
+        claim = found[1].claim
+        self._refuse_if_owned(opts, claim)
         restoring.restore(found, jobdir)
         minutes = (time.time() - found[1].time) / 60
-        return f"{jobdir} is hub {hub} of the crawl {crawl}, as it was {minutes:.0f} min ago"
+        as_of = f"as it was {minutes:.0f} min ago"
+        return f"{jobdir} is hub {claim.number} of the crawl {claim.crawl}, {as_of}"
 
     def _mark(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.hub import restoring  # noqa: PLC0415
@@ -98,7 +100,7 @@ class Command(ScrapyCommand):
         claim = read_claim(jobdir)
         if claim is None:
             raise StoreError(f"{jobdir} is not of one of several hubs: there is nothing to mark")
-        self._refuse_if_owned(opts, claim.crawl, claim.number)
+        self._refuse_if_owned(opts, claim)
         restoring.restore_in_place(jobdir, claim)
         return f"{jobdir} is an earlier state of hub {claim.number} of the crawl {claim.crawl}"
 
@@ -110,14 +112,14 @@ class Command(ScrapyCommand):
         restoring.begin(jobdir, claim)
         return f"{jobdir} is hub {claim.number} of the crawl {claim.crawl}, and is empty"
 
-    def _refuse_if_owned(self, opts: argparse.Namespace, crawl: str, hub: int) -> None:
+    def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> None:
         from webcrawl.hub.bus import BusError, Refused  # noqa: PLC0415
         from webcrawl.hub.restoring import refuse_if_owned  # noqa: PLC0415
 
         if opts.without_bus:
             return
         try:
-            self._ask_bus(opts, lambda bus: refuse_if_owned(bus, crawl, hub))
+            self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
         except Refused:
             raise
         except BusError as error:

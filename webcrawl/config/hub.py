@@ -7,6 +7,7 @@ be the same on both machines, and no value names a file.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import socket
@@ -28,13 +29,15 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.address import Address
 from webcrawl.hub.bus import NatsBus
-from webcrawl.hub.checkpoints import Checkpoint, Checkpoints
+from webcrawl.hub.checkpoints import Checkpoints
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
 from webcrawl.hub.records import CrawlRecord, Ownership
 from webcrawl.scope.hostrules import HostRules
 from webcrawl.scope.rules import entries_of
+
+logger = logging.getLogger(__name__)
 
 PRIORITY: Final = 100  # above every setting of a user
 # Settings of each machine, or of the hub alone.
@@ -168,9 +171,12 @@ def checkpoints_from(
     """The checkpoints of the hub of `claim`; None without CLUSTER_CHECKPOINTS."""
     jobdir, root = job_folder(settings), settings.get("CLUSTER_CHECKPOINTS")
     if jobdir is None or not root:
+        if claim.hubs > 1:
+            logger.warning(
+                "Without CLUSTER_CHECKPOINTS, all that only this hub knows is lost with its disk"
+            )
         return None
-    header = Checkpoint(claim.crawl, claim.hubs, claim.number)
-    return Checkpoints(Path(root), jobdir, header, frontier, serves=serves, on_made=on_made)
+    return Checkpoints(Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made)
 
 
 def new_name() -> str:

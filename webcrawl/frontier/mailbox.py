@@ -30,7 +30,7 @@ Times of two machines are not compared: mail has durations only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -51,7 +51,13 @@ JUMP: Final = 1 << 32  # more mail than is sent between two checkpoints
 
 
 class Abroad(Protocol):
-    """The other shards, as one shard sees them."""
+    """The other shards, as one shard sees them.
+
+    outbox -- that of a new folder (`Mailbox`), in which an earlier one has sent mail; else {}
+    """
+
+    @property
+    def outbox(self) -> Mapping[int, tuple[int, int]]: ...
 
     def shard_of(self, host: str) -> int | None:
         """The shard that has a canonical `host`; None if it is our own."""
@@ -170,7 +176,8 @@ class Mailbox:
         self._store = store
         self._abroad = abroad
         numbers = store.numbers.get("mail", {})
-        outbox, inbox = numbers.get("outbox", {}), numbers.get("inbox", {})
+        new = abroad.outbox if abroad is not None and not store.resumed else {}
+        outbox, inbox = numbers.get("outbox", new), numbers.get("inbox", {})
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
         self.robots_tasks: set[str] = set()

@@ -38,6 +38,7 @@ from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.claims import Claim
 from webcrawl.synced import replace_file, sync_folder
 from webcrawl.wording import counted, size_text
 
@@ -71,15 +72,14 @@ class File(Struct, frozen=True, array_like=True):
 class Checkpoint(Struct, frozen=True):
     """`checkpoint.json`.
 
+    claim -- which hub of which crawl
     time -- UTC
     inbox -- by hub: the last mail of it that is applied in this checkpoint
     files -- by name in JOBDIR
     """
 
-    crawl: str
-    hubs: int
-    hub: int
-    time: float = 0.0
+    claim: Claim
+    time: float
     inbox: dict[int, int] = {}
     files: dict[str, File] = {}
     form: int = FORM
@@ -88,9 +88,9 @@ class Checkpoint(Struct, frozen=True):
 Found = tuple[Path, Checkpoint]
 
 
-def folder_of(root: Path, header: Checkpoint) -> Path:
+def folder_of(root: Path, claim: Claim) -> Path:
     """The folder of the checkpoints of one hub."""
-    return root / f"{header.crawl}-hub-{header.hub}"
+    return root / f"{claim.crawl}-hub-{claim.number}"
 
 
 def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
@@ -106,20 +106,21 @@ def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
 
 
 def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> Checkpoint:
-    """Copy `files`, as the last checkpoint of the hub of `header`. CheckpointError, OSError.
+    """Copy `files`, and list them in `header`. CheckpointError, OSError.
 
     Until it is whole and on the disk, the last one before stays.
     """
-    home = folder_of(root, header)
+    home = folder_of(root, header.claim)
     home.mkdir(exist_ok=True)
     last = newest(home)
     _remove_others(home, last)
     number = int(last[0].name) + 1 if last else 1
     folder = home / f"{number:06d}"
     (folder / FOLDER).mkdir(parents=True)
-    made = {name: _link(last, name, path, folder) for name, path in files.items()}
-    for name, path in files.items():
-        made[name] = made[name] or copy_file(path, folder / name)
+    made = {
+        name: _link(last, name, path, folder) or copy_file(path, folder / name)
+        for name, path in files.items()
+    }
     whole = replace(header, files=made)
     sync_folder(folder / FOLDER)
     replace_file(folder / NAME, msgspec.json.encode(whole))
@@ -192,7 +193,7 @@ class Checkpoints:
     """Makes the checkpoints of this process's hub, in a thread, until `close`.
 
     root -- CLUSTER_CHECKPOINTS
-    header -- which hub of which crawl
+    claim -- which hub of which crawl
     serves -- whether this process is the hub: else another one may have a later checkpoint
     on_made -- called with `inbox` of the last checkpoint: now, and after each one
 
@@ -203,7 +204,7 @@ class Checkpoints:
         self,
         root: Path,
         jobdir: Path,
-        header: Checkpoint,
+        claim: Claim,
         frontier: LocalFrontier,
         *,
         serves: Callable[[], bool],
@@ -211,7 +212,7 @@ class Checkpoints:
     ) -> None:
         self._root = root
         self._jobdir = jobdir
-        self._header = header
+        self._claim = claim
         self._frontier = frontier
         self._serves = serves
         self._on_made = on_made
@@ -227,7 +228,7 @@ class Checkpoints:
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             self._disk = self._root.stat().st_dev
-            last = newest(folder_of(self._root, self._header))
+            last = newest(folder_of(self._root, self._claim))
         except (CheckpointError, OSError) as error:
             self._failed(error)
         else:
@@ -297,7 +298,7 @@ class Checkpoints:
         if disk != (self._disk or disk):
             raise CheckpointError(f"{self._root} was on another disk: is it mounted?")
         self._disk = disk
-        header = replace(self._header, time=now, inbox=dict(inbox))
+        header = Checkpoint(self._claim, now, dict(inbox))
         made = write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
         self._last_time = now
         size_bytes = sum(file.size_bytes for file in made.files.values())

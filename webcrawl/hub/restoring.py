@@ -109,8 +109,7 @@ def restore(found: Found, jobdir: Path) -> None:
     After a kill it can be restored again.
     """
     refuse_if_used(jobdir)
-    checkpoint, part = found[1], jobdir / _PART
-    claim = Claim(checkpoint.crawl, checkpoint.hub, checkpoint.hubs)
+    claim, part = found[1].claim, jobdir / _PART
     with ExitStack() as opened:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
