@@ -18,7 +18,6 @@ import pytest
 from xxhash import xxh3_64_hexdigest
 
 from tests.contracts.frontier import link
-from webcrawl.cluster.buckets import Buckets
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
@@ -27,6 +26,7 @@ from webcrawl.frontier.mailbox import JUMP, FoundLink
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub import checkpoints
+from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.checkpoints import (
     NAME,
     STATE,
@@ -81,7 +81,7 @@ KILLER = Killer()
 def host_in(hub: int) -> str:
     buckets = Buckets(HUBS)
     names = (f"host{number}.example" for number in range(100))
-    return next(name for name in names if buckets.shard_of(name) == hub)
+    return next(name for name in names if buckets.hub_of(name) == hub)
 
 
 def hub_in(jobdir: Path) -> LocalFrontier:

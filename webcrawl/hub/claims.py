@@ -132,7 +132,7 @@ def _check(found: CrawlRecord, wanted: CrawlRecord) -> None:
         raise Refused(printable(f"{line}: run the same version on all machines"))
     if found.hubs != wanted.hubs:
         line = f"{crawl} has CLUSTER_HUBS={found.hubs}, and this process {wanted.hubs}"
-        raise Refused(printable(f"{line}; another crawl needs another CLUSTER_NAME"))
+        raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))
     if found.settings != wanted.settings:
         line = f"{crawl} has other settings, or other arguments of the spider: set the same"
-        raise Refused(printable(f"{line}; another crawl needs another CLUSTER_NAME"))
+        raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))

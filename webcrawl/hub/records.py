@@ -200,7 +200,7 @@ class Ownership:
                 )
             raise Refused(
                 f"{runs}: without JOBDIR this machine fetches for it; another crawl needs another"
-                " CLUSTER_NAME"
+                " name, as in CLUSTER=nats://HOST/NAME"
             )
         return now >= seen_at + SILENCE_S
 
