@@ -30,6 +30,7 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.hub.checkpoints import Checkpoints
     from webcrawl.hub.packets import Brief
 
 FATAL_ERROR_STAT = "webcrawl/problem"
@@ -97,9 +98,9 @@ class Crawl:
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
-
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
+        self.checkpoints: Checkpoints | None = None  # CLUSTER_CHECKPOINTS
         self.gate = Gate()
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers

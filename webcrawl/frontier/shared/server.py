@@ -106,6 +106,11 @@ class FrontierServer(ServedFrontier):
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
 
+    @property
+    def behind(self) -> Frontier:
+        """The frontier itself, for this process's hub."""
+        return self._frontier
+
     # The frontier's interface, for the owner
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
