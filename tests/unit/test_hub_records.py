@@ -10,10 +10,11 @@ import pytest
 from msgspec import json
 
 from webcrawl.hub.bus import Bus, Entry, Refused
-from webcrawl.hub.packets import HUB, SILENCE_S
+from webcrawl.hub.packets import SILENCE_S, hub_subject
 from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, Ownership
 
 PAUSE_S = 26.0
+HUB = hub_subject(0)
 
 
 class Records(Bus):

@@ -1,7 +1,7 @@
 """Which process is the hub: two records on the bus, changed by compare-and-set.
 
 - `crawl`: its ID, version, the hash of its settings, the number of hubs, and the reason of its end
-- `hub.0`: the process that owns the hub, with an epoch that grows with each owner
+- `hub.K`: the process that owns hub K, with an epoch that grows with each owner
 
 The hub renews its record with each `check`, and serves only until SILENCE_S after the last renewal
 began. It waits SILENCE_S and the longest fetch before it serves, if another owner may still fetch:
@@ -30,7 +30,7 @@ from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from webcrawl.hub.bus import Bus, Refused
-from webcrawl.hub.packets import HUB, SILENCE_S
+from webcrawl.hub.packets import SILENCE_S, hub_subject
 from webcrawl.hub.streams import Clock
 from webcrawl.wording import printable
 
@@ -75,6 +75,7 @@ class Ownership:
 
     pause_s -- SILENCE_S and the longest fetch
     is_new -- the crawl begins with this run
+    number -- of the hub
     garbage -- records that could not be read
     """
 
@@ -87,12 +88,14 @@ class Ownership:
         pause_s: float,
         is_new: bool,
         clock: Clock,
+        number: int = 0,
     ) -> None:
         self.garbage = 0
         self._bus = bus
         self._crawl = crawl
+        self._key = hub_subject(number)
         self._mine = OwnerRecord(crawl.id, owner, 0)
-        self._revision = 0  # of `hub.0` with `_mine`; 0: not claimed
+        self._revision = 0  # of the owner's record with `_mine`; 0: not claimed
         self._pause_s = pause_s
         self._must_wait = not is_new  # before the next claim serves
         self._serves_from = -inf  # a pause that has begun is not cut short
@@ -122,12 +125,12 @@ class Ownership:
             self._crawl = replace(self._crawl, end=reason)
             await self._put_crawl((await read(self._bus, CRAWL, CrawlRecord))[1])
         owner = replace(self._mine, is_free=is_free)
-        await self._bus.put(HUB, json.encode(owner), self._revision)
+        await self._bus.put(self._key, json.encode(owner), self._revision)
 
     async def _renews(self) -> bool:
         if not self._revision or not await self._has_crawl():
             return False
-        revision = await self._bus.put(HUB, json.encode(self._mine), self._revision)
+        revision = await self._bus.put(self._key, json.encode(self._mine), self._revision)
         self._revision = revision or 0
         return revision is not None
 
@@ -138,7 +141,7 @@ class Ownership:
     async def _claim(self, now: float) -> None:
         crawl, revision = await read(self._bus, CRAWL, CrawlRecord)
         self.garbage += crawl is None and revision > 0
-        found, owned = await read(self._bus, HUB, OwnerRecord)
+        found, owned = await read(self._bus, self._key, OwnerRecord)
         self.garbage += found is None and owned > 0
         if crawl is not None and crawl.id != self._crawl.id:
             if not self._may_replace(crawl, owned, now):
@@ -156,7 +159,7 @@ class Ownership:
         if crawl != self._crawl and not await self._put_crawl(revision):
             return  # another process was faster
         mine = replace(self._mine, epoch=max(self._mine.epoch, found.epoch if found else 0) + 1)
-        taken = await self._bus.put(HUB, json.encode(mine), owned)
+        taken = await self._bus.put(self._key, json.encode(mine), owned)
         if taken is None:
             return
         self._mine, self._revision = mine, taken
