@@ -9,9 +9,9 @@ Invariant: what hub 0 believes of a hub (`given`) is at least what that hub has,
 its session, only makes `given` too high for a while. Hub 0 takes the word of a hub once that hub
 has heard all that hub 0 has sent in the session.
 
-A hub that starts has as many places as it has answered pages, and does not know the goal before
-hub 0 has said it. Hub 0 knows nothing of the others when it starts, and gives no place before all
-have said what they have. A hub that is away keeps its places: the target waits for it.
+A hub that starts has as many places as it has answered pages, and gives no lease before hub 0 has
+said the goal. Hub 0 knows nothing of the others when it starts, and gives no place before all have
+said what they have. A hub that is away keeps its places: the target waits for it.
 
 Knows no bus and no clock. Memory: a few numbers for each hub.
 """
@@ -29,7 +29,6 @@ from webcrawl.hub.ending import FINISHED, Reason
 from webcrawl.hub.mesh import Letter
 
 PORTION_MAX: Final = 1000
-UNKNOWN: Final = 1 << 60  # a goal that hub 0 has not said yet
 
 _Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
@@ -71,16 +70,16 @@ class Places(Letter, frozen=True):
 class Share:
     """This hub's places, and what else its frontier must know of the crawl (`shared.server.Whole`).
 
-    is_held -- no lease is given: hub 0 has not said yet how the crawl is steered
+    knows_goal, is_steered -- what hub 0 has said in this run: until then no lease is given
     end -- why the crawl has ended in all hubs; "" while it goes on
     """
 
     def __init__(self, counters: Counters) -> None:
-        self.goal = UNKNOWN
+        self.goal = 0
         self.crawled = 0
         self.left = 0
         self.places = counters.crawled
-        self.is_held = True
+        self.knows_goal = self.is_steered = False
         self.end: Reason | Literal[""] = ""
         self._counters = counters
         self._heard = 0
@@ -91,6 +90,10 @@ class Share:
     @property
     def answered(self) -> int:
         return self._counters.crawled
+
+    @property
+    def is_held(self) -> bool:
+        return not (self.knows_goal and self.is_steered)
 
     @property
     def is_met(self) -> bool:
@@ -106,13 +109,11 @@ class Share:
 
     def hear(self, word: Places, out: int) -> None:
         """`out`: pages that are leased."""
-        had_goal = self.goal
-        self._heard, self.goal = word.number, word.goal
-        self.crawled, self.left = word.crawled, word.left
-        if word.recalls or (word.goal and not had_goal):
+        if word.recalls or (word.goal and not self.goal):
             self.places = self.answered + out
-        else:
-            self.places += word.more
+        self.places += word.more
+        self._heard, self.goal, self.knows_goal = word.number, word.goal, True
+        self.crawled, self.left = word.crawled, word.left
 
     def uses(self, out: int, fresh: int) -> Uses:
         """What to say to hub 0. Places for which there is no URL are given back."""
@@ -141,7 +142,7 @@ class Allotment:
         return f"<Allotment {sum(self._given.values())} of {self.goal} to {len(self._given)} hubs>"
 
     def begin(self, hub: int) -> None:
-        self._words[hub] = Places(0, UNKNOWN, 0, False, 0, 0)
+        self._words[hub] = Places(0, 0, 0, False, 0, 0)
 
     def end(self, hub: int) -> None:
         del self._words[hub]
@@ -174,7 +175,7 @@ class Allotment:
                 self._given[hub] += more
             crawled, left = (self.crawled, self._left) if goal else (0, 0)
             word = Places(last.number + 1, goal, more, bool(self._wished), crawled, left)
-            if more or _meaning(word) != _meaning(last):
+            if more or not last.number or _meaning(word) != _meaning(last):
                 self._words[hub] = word
                 yield hub, word
 
@@ -187,8 +188,12 @@ class Allotment:
         return max((self._wished or self.goal) - sum(self._given.values()), 0)
 
     def _portion(self, hub: int) -> int:
-        """How many more places `hub` gets. Few at a time near the goal: all get some."""
-        if self._wished or not self.goal or self.unheard or not self._is_heard(hub):
+        """How many more places `hub` gets. Few at a time near the goal: all get some.
+
+        None before it has heard the first word of the session, and has no limit perhaps.
+        """
+        is_begun = self._words[hub].number and self._is_heard(hub)
+        if self._wished or not self.goal or self.unheard or not is_begun:
             return 0
         uses = self._uses[hub]
         if uses.free * 2 > uses.fresh:

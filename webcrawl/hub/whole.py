@@ -109,6 +109,7 @@ class WholeCrawl:
         mesh.on_letter(Quiet, self._waves.answer)
         if self.number == 0:
             self._target.begin(0)
+            self.share.is_steered = True
 
     # Sessions
 
@@ -178,7 +179,7 @@ class WholeCrawl:
             else:
                 self.share.hear(word, self._server.out)
                 self._target.hear(0, self._uses())
-                self._be_free()
+                self._server.places_changed()
         if self._target.is_met:
             self.end(TARGET_MET)
 
@@ -199,7 +200,9 @@ class WholeCrawl:
             self._mesh.send(0, uses)
 
     def _lacks_places(self) -> bool:
-        return bool(self.share.goal) and not (self._server.out or self._uses().free)
+        """Whether nothing can be fetched here before hub 0 says more."""
+        has_none = self.share.goal and not (self._server.out or self._uses().free)
+        return self.share.is_held or bool(has_none)
 
     async def recall(self, goal: int) -> int:
         """Hub 0: let all hubs give back their unused places, before `goal` is set.
@@ -274,10 +277,9 @@ class WholeCrawl:
 
     def _be_free(self) -> None:
         """Hub 0 has said how the crawl is steered."""
-        if self.share.is_held:
-            self.share.is_held = False
-            self._process.wake()
+        self.share.is_steered = True
         self._server.places_changed()
+        self._process.wake()
 
     def _say_what_is_waited_for(self, now: float) -> None:
         line = "" if self.share.end or now < self._busy_at + IDLE_S else self._waits_for()
