@@ -175,7 +175,7 @@ class Ownership:
         if revision != owned:
             raise Refused(
                 f"the crawl {printable(crawl.id)} runs on this bus: without JOBDIR this machine"
-                " fetches for it; another crawl needs another CLUSTER_NAME"
+                " fetches for it; another crawl needs another name, as in CLUSTER=nats://HOST/NAME"
             )
         return now >= seen_at + SILENCE_S
 
