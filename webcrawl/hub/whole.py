@@ -82,7 +82,7 @@ class WholeCrawl:
         self._mesh = mesh
         self._server = server
         self._frontier = frontier
-        self._process = process
+        self.process = process
         self._clock = clock
         self._utc = utc
         self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
@@ -159,7 +159,7 @@ class WholeCrawl:
         self._say_what_is_waited_for(now)
 
     def _measure(self) -> Count:
-        process = self._process
+        process = self.process
         state = process.state, process.elapsed_s, process.unapplied
         return self.views.measure(*state, self._clock())
 
@@ -230,7 +230,7 @@ class WholeCrawl:
 
     def _is_quiet(self) -> bool:
         """The frontier is finished, and nothing is on its way into it, or out of it."""
-        process = self._process
+        process = self.process
         return self._frontier.is_finished() and not (process.has_seeds() or process.unapplied)
 
     def _look_for_end(self) -> None:
@@ -262,7 +262,7 @@ class WholeCrawl:
         if not self.share.end:
             self.share.end = reason
             self._send_to_all(End(reason))
-            self._process.wake()
+            self.process.wake()
 
     def _hear_end(self, hub: int, end: End) -> None:
         """Hub 0 ends the crawl. Any hub may stop it, as its user may without hub 0."""
@@ -271,7 +271,7 @@ class WholeCrawl:
         logger.info("Hub %d has ended the crawl in all hubs: %s", hub, end.reason)
         self.end(end.reason)
         if end.reason == STOPPED:
-            self._process.stop()
+            self.process.stop()
 
     # What this hub waits for
 
@@ -279,7 +279,7 @@ class WholeCrawl:
         """Hub 0 has said how the crawl is steered."""
         self.share.is_steered = True
         self._server.places_changed()
-        self._process.wake()
+        self.process.wake()
 
     def _say_what_is_waited_for(self, now: float) -> None:
         line = "" if self.share.end or now < self._busy_at + IDLE_S else self._waits_for()
