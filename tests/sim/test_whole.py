@@ -175,6 +175,8 @@ class Hub:
         self.commands.append((command, tuple(arguments), by))
         if command == "pause":
             self.state = "paused"
+            number = self.server.orders.number + 1
+            self.server.orders = replace(self.server.orders, is_paused=True, number=number)
             await self.whole.steering.spread(is_paused=True)
         elif command != "target":
             raise NoAnswerError(f"there is no {command}")
@@ -186,9 +188,11 @@ class Hub:
         self.kept = replace(
             self.kept, allow=self.kept.allow + added.allow, deny=self.kept.deny + added.deny
         )
-        self.server.orders = self.kept
         if is_paused is not None:
             self.state = "paused" if is_paused else "running"
+        self.server.orders = replace(
+            self.kept, number=added.number, is_paused=self.state == "paused"
+        )
         self.retried += [tuple(retry)] if retry else []
         return 1, len(retry)
 
@@ -460,7 +464,10 @@ def test_a_pause_holds_while_a_hub_runs() -> None:
         world.restart(2)
         await asyncio.sleep(30.0)
         assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
-        await world.hubs[0].whole.steering.spread(is_paused=False)
+        leader = world.hubs[0]
+        assert leader.server.orders.number > 1, "fetchers of the run before obey the highest"
+        leader.server.orders = replace(leader.server.orders, is_paused=False)
+        await leader.whole.steering.spread(is_paused=False)
         assert [hub.state for hub in world.hubs[1:]] == ["running"] * 2
 
     run(test())
@@ -490,9 +497,9 @@ def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url
 @pytest.mark.parametrize(
     "letter",
     [
-        Obey(1, True, (), ("re:((((",)),
-        Obey(1, True, (), ("@/etc/hostname",)),
-        Obey(1, True, ("a.test", "re:(?P<x"), ()),
+        Obey(1, True, (), ("re:((((",), 1),
+        Obey(1, True, (), ("@/etc/hostname",), 1),
+        Obey(1, True, ("a.test", "re:(?P<x"), (), 1),
     ],
 )
 def test_orders_that_no_user_could_give_are_one_line(
@@ -519,7 +526,7 @@ def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
         await asyncio.sleep(5.0)
         victim = world.hubs[2]
         for letter in (
-            Obey(9, True, (), ("a.test",)),
+            Obey(9, True, (), ("a.test",), 9),
             Places(9, 1, 0, True, 5, 0),
             End("finished"),
             End("closespider_pagecount"),

@@ -3,7 +3,7 @@
 Runs in the first process (docs/watching.md). A command is answered when it holds in all processes
 of the crawl. Commands run one after the other; `stop`, `seeds` and `status` do not wait for others.
 
-With several hubs, `extensions.allhubs` decides which hub carries a command out.
+With several hubs, `extensions.hubprocess` decides which hub carries a command out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.extensions.allhubs import AllHubs
+    from webcrawl.extensions.hubprocess import HubProcess
 
 CarryOut = Callable[[str, Sequence[str], str], Coroutine[Any, Any, str]]
 
@@ -105,8 +105,8 @@ class SteeringExtension:
                 arguments = await in_daemon(partial(_entries, command, arguments))
             except ScopeError as error:
                 raise SteeringError(str(error)) from None
-        if self._all_hubs is not None:
-            return await self._all_hubs.do(command, arguments, by)
+        if self._hub is not None:
+            return await self._hub.do(command, arguments, by)
         return await self.carry_out(command, arguments, by)
 
     async def carry_out(self, command: str, arguments: Sequence[str], by: str) -> str:
@@ -147,7 +147,8 @@ class SteeringExtension:
                 is_paused = known.is_paused
             if is_paused != known.is_paused:
                 logger.info("steering: %s by hub 0", "paused" if is_paused else "resumed")
-            orders = Orders(is_paused, known.allow + added.allow, known.deny + added.deny)
+            entries = known.allow + added.allow, known.deny + added.deny
+            orders = Orders(is_paused, *entries, added.number)
             return 0 if orders == known and self._is_whole else await self._order(orders)
 
     # The commands
@@ -156,7 +157,7 @@ class SteeringExtension:
         async with self._lock:
             if self._server.orders.is_paused and self._is_whole:
                 return "paused already"
-            unanswered = await self._order(replace(self._server.orders, is_paused=True))
+            unanswered = await self._order(_next(self._server.orders, is_paused=True))
         answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
         for name in ("CLOSESPIDER_TIMEOUT", "CLOSESPIDER_TIMEOUT_NO_ITEM"):
             if self._crawler.settings.getfloat(name):
@@ -167,12 +168,12 @@ class SteeringExtension:
         async with self._lock:
             if not self._server.orders.is_paused and self._is_whole:
                 return "not paused"
-            await self._order(replace(self._server.orders, is_paused=False))
+            await self._order(_next(self._server.orders, is_paused=False))
         return "resumed"
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
-        if self._all_hubs is not None:
-            self._all_hubs.whole.end(STOPPED)
+        if self._hub is not None:
+            self._hub.whole.end(STOPPED)
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
         answer = f"stopping: pages under way have {grace_s:g} s to end"
@@ -189,7 +190,7 @@ class SteeringExtension:
             await self._keep(command, entries, by)
             orders = self._server.orders
             extended = {command: getattr(orders, command) + tuple(entries)}
-            unanswered = await self._order(replace(orders, **extended))
+            unanswered = await self._order(_next(orders, **extended))
         added = counted(len(entries), "entry", "entries")
         if command == "allow":
             return (
@@ -219,25 +220,25 @@ class SteeringExtension:
                 server.target = before
                 raise
             finally:
-                if self._all_hubs is not None:
-                    self._all_hubs.whole.set_goal(server.target)
-            await self._order(server.orders)
+                if self._hub is not None:
+                    self._hub.whole.set_goal(server.target)
+            await self._order(_next(server.orders))
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {self._crawled} are crawled"
 
     async def _lowest_target(self, target: int) -> int:
         """The lowest that can be met exactly instead of `target`, as of now. SteeringError."""
-        if self._all_hubs is None:
+        if self._hub is None:
             return self._server.lowest_target
-        return await self._all_hubs.recall(target) if target else 0
+        return await self._hub.recall(target) if target else 0
 
     @property
     def _crawled(self) -> int:
         """Answered pages of the crawl, as last known."""
         counters = self._server.counters
-        if self._all_hubs is not None:
-            counters = self._all_hubs.whole.views.whole().counters
+        if self._hub is not None:
+            counters = self._hub.whole.views.whole().counters
         return counters.crawled
 
     async def _retry(self, arguments: Sequence[str], by: str) -> str:
@@ -247,7 +248,7 @@ class SteeringExtension:
 
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.goal
-        if self._all_hubs is not None:
+        if self._hub is not None:
             target = 0  # it is of all hubs
         before, since = counters.crawled, time.monotonic()
         await asyncio.sleep(_RATE_S)
@@ -322,10 +323,10 @@ class SteeringExtension:
         return task
 
     @property
-    def _all_hubs(self) -> AllHubs | None:
+    def _hub(self) -> HubProcess | None:
         """None: there is one hub."""
         whole = crawl_of(self._crawler).whole
-        return cast("AllHubs", whole.process) if whole is not None else None
+        return cast("HubProcess", whole.process) if whole is not None else None
 
     @property
     def _scheduler(self) -> Scheduler:
@@ -350,6 +351,11 @@ class SteeringExtension:
     @property
     def _state(self) -> str:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
+
+
+def _next(orders: Orders, **changes: Any) -> Orders:
+    """The orders that follow `orders`."""
+    return replace(orders, number=orders.number + 1, **changes)
 
 
 def _sent_before(unanswered: int) -> str:

@@ -18,6 +18,7 @@ from itertools import count
 from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
@@ -54,8 +55,9 @@ class Reply(Letter, frozen=True):
 class Obey(Letter, frozen=True):
     """How the crawl is steered: all of it.
 
-    number -- 0: nothing was ordered in hub 0's own run
-    is_paused -- None: the same
+    number -- of the letter
+    is_paused -- None: neither a pause nor its end was ordered in hub 0's run
+    orders -- the number of all this (`Orders`)
     retry -- reasons, to be carried out once
     """
 
@@ -63,19 +65,23 @@ class Obey(Letter, frozen=True):
     is_paused: bool | None
     allow: _Entries
     deny: _Entries
+    orders: int
     retry: _Entries = ()
 
 
 class Obeyed(Letter, frozen=True):
-    """The hub has carried out `Obey`.
+    """The hub has carried out `Obey`, or knows later orders of a run of hub 0 before.
 
+    orders, is_paused -- what holds at the hub
     unanswered -- requests that it forbids, sent before, without an answer yet
     queued -- URLs that are tried again
     """
 
     number: int
-    unanswered: int
-    queued: int
+    orders: int
+    is_paused: bool
+    unanswered: int = 0
+    queued: int = 0
 
 
 class Reached(NamedTuple):
@@ -102,7 +108,8 @@ class Obedient(Protocol):
     ) -> tuple[int, int]:
         """Carry out what hub 0 has ordered: `unanswered` and `queued` of `Obeyed`.
 
-        NoAnswerError: it is not carried out, and the log says why.
+        `added`: entries that are new here, and the number of the orders. NoAnswerError: it is not
+        carried out, and the log says why.
         """
 
     async def explain(self, url: str) -> list[str]:
@@ -124,7 +131,7 @@ class HubSteering:
         self._mesh = mesh
         self._server = server
         self._process = process
-        self._number = 0  # of the last `Obey` of this hub
+        self._numbers = count(1)  # of `Obey`
         self._obeying = asyncio.Lock()
         self._questions = count(1)
         # By hub, kind and number of the answer.
@@ -134,17 +141,18 @@ class HubSteering:
         mesh.on_letter(Command, lambda hub, command: self._start(self._answer(hub, command)))
         mesh.on_letter(Obey, self._hear)
         mesh.on_letter(Reply, self._settle)
-        mesh.on_letter(Obeyed, self._settle)
+        mesh.on_letter(Obeyed, self._hear_obeyed)
 
     def __repr__(self) -> str:
-        return f"<HubSteering {self._number}, {len(self._waiting)} answers are waited for>"
+        return f"<HubSteering: {len(self._waiting)} answers are waited for>"
 
     # Orders
 
     def state(self, retry: Sequence[str] = ()) -> Obey:
         """What holds at hub 0."""
-        orders = self._server.orders
-        return Obey(self._number, self.is_paused, orders.allow, orders.deny, tuple(retry))
+        orders, number = self._server.orders, next(self._numbers)
+        entries = orders.allow, orders.deny
+        return Obey(number, self.is_paused, *entries, orders.number, tuple(retry))
 
     async def spread(self, *, is_paused: bool | None = None, retry: Sequence[str] = ()) -> Reached:
         """Hub 0: let all hubs obey the orders that hold here. In OBEY_S at most.
@@ -152,13 +160,13 @@ class HubSteering:
         `is_paused`: None: neither a pause nor its end was ordered.
         """
         self.is_paused = self.is_paused if is_paused is None else is_paused
-        self._number += 1
+        letter = self.state(retry)
         others = [hub for hub in range(self._mesh.hubs) if hub != self._mesh.number]
         hubs = [hub for hub in others if self._mesh.is_connected(hub)]
         for hub in hubs:
-            self._mesh.send(hub, self.state(retry))
+            self._mesh.send(hub, letter)
         answers: list[Obeyed | None] = await asyncio.gather(
-            *(self._wait(hub, Obeyed, self._number, OBEY_S) for hub in hubs)
+            *(self._wait(hub, Obeyed, letter.number, OBEY_S) for hub in hubs)
         )
         done = {hub: each for hub, each in zip(hubs, answers, strict=True) if each is not None}
         return Reached(
@@ -168,14 +176,20 @@ class HubSteering:
             sum(each.queued for each in done.values()),
         )
 
-    def pause_again(self, hub: int) -> None:
-        """Hub 0 was away, and `hub` is paused: so are all, until a resume."""
-        self.is_paused = True
-        self._start(self._pause(f"hub {hub}, which is paused"))
+    def _hear_obeyed(self, hub: int, done: Obeyed) -> None:
+        if self._mesh.number == 0 and done.orders > self._server.orders.number:
+            self._start(self._catch_up(hub, done))
+        self._settle(hub, done)
 
-    async def _pause(self, by: str) -> None:
-        with suppress(NoAnswerError):  # the log has it
-            await self._process.order("pause", (), by)
+    async def _catch_up(self, hub: int, done: Obeyed) -> None:
+        """A hub knows orders of a run of hub 0 before. Their entries are kept; a pause is not."""
+        self._server.orders = replace(self._server.orders, number=done.orders + 1)
+        if done.is_paused and self.is_paused is None:
+            self.is_paused = True
+            with suppress(NoAnswerError):  # the log has it
+                await self._process.order("pause", (), f"hub {hub}, which is paused")
+        else:
+            await self.spread()
 
     def _hear(self, hub: int, obey: Obey) -> None:
         try:
@@ -191,13 +205,18 @@ class HubSteering:
 
     async def _obey(self, obey: Obey) -> None:
         async with self._obeying:  # in their order
-            added = _added(self._server.orders, obey.allow, obey.deny)
-            try:
-                done = await self._process.obey(obey.is_paused, added, obey.retry)
-            except NoAnswerError:
-                return
+            known = self._server.orders
+            done = (0, 0)
+            if obey.orders >= known.number:
+                added = _added(known, obey.allow, obey.deny)
+                added = replace(added, number=obey.orders)
+                try:
+                    done = await self._process.obey(obey.is_paused, added, obey.retry)
+                except NoAnswerError:
+                    return
             self.on_obeyed()
-            self._mesh.send(0, Obeyed(obey.number, *done))
+            now = self._server.orders
+            self._mesh.send(0, Obeyed(obey.number, now.number, now.is_paused, *done))
 
     # Commands and questions
 

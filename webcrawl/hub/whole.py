@@ -101,7 +101,7 @@ class WholeCrawl:
         mesh = self._mesh
         mesh.on_begin(self._begin)
         mesh.on_end(self._end_session)
-        mesh.on_letter(Count, self._hear_count)
+        mesh.on_letter(Count, self.views.hear)
         mesh.on_letter(End, self._hear_end)
         mesh.on_letter(Places, self._hear_places)
         mesh.on_letter(Wave, self._hear_wave)
@@ -162,12 +162,6 @@ class WholeCrawl:
         process = self.process
         state = process.state, process.elapsed_s, process.unapplied
         return self.views.measure(*state, self._clock())
-
-    def _hear_count(self, hub: int, count: Count) -> None:
-        self.views.hear(hub, count)
-        steering = self.steering
-        if self.number == 0 and count.state == "paused" and steering.is_paused is None:
-            steering.pause_again(hub)  # hub 0 was away, and does not know
 
     # The target
 

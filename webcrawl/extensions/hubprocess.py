@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target", "retry"})
 
 
-class AllHubs:
+class HubProcess:
     """`hub.whole.Process` of a hub. `unapplied` is the number of mails under way."""
 
     def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
