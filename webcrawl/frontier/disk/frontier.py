@@ -200,6 +200,10 @@ class LocalFrontier(Frontier):
         """
         return await self._run(lambda: work(self._state), moves=moves)
 
+    async def sync(self) -> tuple[Mapping[int, tuple[int, int]], Mapping[int, int]]:
+        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+        return await self._executor.do(lambda: self._do(self._state.sync), waits=True)
+
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
 
