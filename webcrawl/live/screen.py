@@ -84,11 +84,11 @@ def _whole(s: Mapping[str, Any], width: int) -> Iterable[Line]:
     if whole is None:
         return
     yield Line(_totals(whole, width, "All hubs"))
-    place = max(width - 66, 8)
+    place = max(width - 72, 8)
     heads = f"{'pages':>12}{'pages/s':>9}{'URLs queued':>13}"
     yield Line(f" {'Hub':<5}{'':<{place}} {heads}  state", "head")
     for each in whole["hubs"][:_HUBS_MAX]:
-        state = f"away since {each['away_since']}" if each["away_since"] else each["state"]
+        state = f"away {each['away_since']}" if each["away_since"] else each["state"]
         here = f"{state}, here" if each["is_own"] else state
         yield Line(
             f" {each['hub']:<5}{in_ascii(each['place'])[:place]:<{place}} {each['pages']:>12,}"
