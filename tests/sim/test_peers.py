@@ -13,8 +13,9 @@ import pytest
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
+from webcrawl.hub.claims import Claim
 from webcrawl.hub.mesh import Letter
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S, Brief
+from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S
 from webcrawl.hub.peers import PeerPacket, Peers, _encode, peer_subject
 
 LONGEST_FETCH_S = 5.0
@@ -32,13 +33,11 @@ class Hub:
 
     names = map(str, count(1))
 
-    def __init__(self, net: Net, number: int, hubs: int, settings: str = "hash") -> None:
+    def __init__(self, net: Net, number: int, hubs: int, crawl: str = "crawl") -> None:
         self.bus = SimBus(net)
-        brief = Brief("crawl", "broad", {}, settings, {}, [], has_rules=False, hubs=hubs)
         self.peers = Peers(
             self.bus,
-            brief,
-            number,
+            Claim(crawl, number, hubs),
             longest_fetch_s=LONGEST_FETCH_S,
             clock=now,
             new_name=self.names.__next__,

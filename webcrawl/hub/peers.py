@@ -26,8 +26,9 @@ from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.hub.bus import Bus
+from webcrawl.hub.claims import Claim
 from webcrawl.hub.mesh import Kind, Letter
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S, Brief, Name
+from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S, Name
 from webcrawl.hub.streams import Clock
 
 logger = logging.getLogger(__name__)
@@ -45,13 +46,12 @@ class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
 class PeerHello(_Tagged, frozen=True):
     """The hub asks for a session.
 
-    crawl, settings -- the crawl's ID, and the hash of its settings
+    crawl -- its ID
     has_lost -- it has called the other one lost since the session before
     sent_at -- monotonic, of the sender, as in each message
     """
 
     crawl: str
-    settings: str
     has_lost: bool
     sent_at: float
 
@@ -135,25 +135,24 @@ class Peers:
     def __init__(
         self,
         bus: Bus,
-        brief: Brief,
-        number: int,
+        claim: Claim,
         *,
         longest_fetch_s: float,
         clock: Clock,
         new_name: Callable[[], str],
     ) -> None:
-        self.number = number
-        self.hubs = brief.hubs
+        self.number = claim.number
+        self.hubs = claim.hubs
         self.serves_until = -inf
         self.garbage = 0
         self._bus = bus
-        self._brief = brief
+        self._crawl = claim.crawl
         self._clock = clock
         self._new_name = new_name
         # The other end ends the session within SILENCE_S after this one, and its fetchers theirs
         # with it within another one.
         self._lost_ticks = (2 * SILENCE_S + longest_fetch_s) / TICK_S
-        self._peers = {hub: _Peer(hub) for hub in range(brief.hubs) if hub != number}
+        self._peers = {hub: _Peer(hub) for hub in range(self.hubs) if hub != self.number}
         self._on_letter: defaultdict[type[Letter], list[Callable[[int, Any], None]]]
         self._on_letter = defaultdict(list)
         self._on_begin: list[Callable[[int, bool], None]] = []
@@ -237,8 +236,7 @@ class Peers:
                 handle(peer.hub)
         if peer.hub < self.number:
             peer.session = peer.session or self._new_name()
-            brief = self._brief
-            hello = (brief.crawl, brief.settings_hash, peer.is_lost, self._clock())
+            hello = (self._crawl, peer.is_lost, self._clock())
             self._send(peer, PeerHello(self.number, peer.session, *hello))
 
     # Messages
@@ -266,8 +264,7 @@ class Peers:
                     self._end(peer)
 
     def _greet(self, peer: _Peer, hello: PeerHello) -> None:
-        brief = self._brief
-        if (hello.crawl, hello.settings) != (brief.crawl, brief.settings_hash):
+        if hello.crawl != self._crawl:
             self.garbage += 1
             return
         if peer.hub < self.number or (peer.is_on and peer.session == hello.session):
