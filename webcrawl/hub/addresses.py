@@ -24,6 +24,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.hub.mesh import Letter, Mesh
+from webcrawl.hub.streams import Clock
 from webcrawl.hub.turns import Asker, Owner, Turn
 
 BATCH_S: Final = 0.05
@@ -31,8 +32,7 @@ PAGES_MAX: Final = 64  # that a turn brings
 
 _Address = Annotated[str, Meta(pattern=r"\A[0-9A-Fa-f.:]{2,45}\Z")]
 _Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
-# (by address: pages that are back; addresses; pages for each, at most): by address, its pages.
-Count = Callable[[Mapping[str, int], Sequence[str], int], Awaitable[Mapping[str, int]]]
+Count = Callable[[Mapping[str, int], Sequence[str], int, int], Awaitable[Mapping[str, int]]]
 
 _Pages = Annotated[int, Meta(ge=0, le=PAGES_MAX)]
 
@@ -72,37 +72,37 @@ class _Out:
 class HubAddresses:
     """The addresses as the frontier of this hub sees them (`frontier.addresses.Addresses`).
 
-    pages_max -- MAX_PAGES_PER_IP, 0: no cap
-    shared -- CLUSTER_SHARED_ADDRESSES: prefixes that each hub asks by its own clocks
-    is_new -- no process has been this hub before: no request of an earlier run is under way
-    count -- count pages in this hub's frontier, durably: `CrawlState.give_pages`
-    on_freed -- called in the event loop: `next_at` may be earlier than before
-    on_recall -- called in the event loop: requests that are leased and not sent must come back
+    garbage -- entries of letters about addresses of other hubs
     """
 
     def __init__(
         self,
-        mesh: Mesh,
+        number: int,
+        hubs: int,
         *,
         ip_delay_s: float,
         pages_max: int = 0,
         shared: Sequence[str] = (),
         is_new: bool,
-        clock: Callable[[], float],
+        clock: Clock,
     ) -> None:
-        self.count: Count
-        self.on_freed: Callable[[], None] = lambda: None
-        self.on_recall: Callable[[], None] = lambda: None
-        self.garbage = 0  # entries of letters about addresses of other hubs
-        self._mesh = mesh
-        self._ip_delay_s = ip_delay_s
+        """Of hub `number` of `hubs`.
+
+        pages_max -- MAX_PAGES_PER_IP, 0: no cap
+        shared -- CLUSTER_SHARED_ADDRESSES: prefixes that each hub asks by its own clocks
+        is_new -- no process has been this hub before: none has asked at its addresses
+        """
+        self.garbage = 0
+        self._number, self._hubs = number, hubs
+        self._pages_max = pages_max
         self._networks = [ip_network(prefix, strict=False) for prefix in shared]
         self._clock = clock
         self._lock = Lock()
         self._out: defaultdict[int, _Out] = defaultdict(_Out)
+        self._connected: set[int] = set()
         self._is_open = is_new  # requests of this hub's last run have ended
         self._counting: asyncio.Task[None] | None = None
-        self.is_shared = lru_cache(100_000)(self._is_shared)
+        self._is_shared = lru_cache(100_000)(self._find_shared)
         self._asker = Asker(
             ip_delay_s=ip_delay_s,
             has_cap=pages_max > 0,
@@ -113,10 +113,30 @@ class HubAddresses:
         self._owner = Owner(
             ip_delay_s=ip_delay_s,
             has_cap=pages_max > 0,
-            unknown=() if is_new else range(mesh.hubs),
+            unknown=() if is_new else range(hubs),
             give=self._give,
             stop=self._stop,
         )
+
+    def __repr__(self) -> str:
+        return f"<HubAddresses: {self._owner!r}, {self._asker!r}>"
+
+    def join(
+        self,
+        mesh: Mesh,
+        count: Count,
+        *,
+        on_freed: Callable[[], None],
+        on_recall: Callable[[], None],
+    ) -> None:
+        """Talk to the other hubs by `mesh`, from `tick` on. All calls are in the event loop.
+
+        count -- counts pages for all hubs (`CrawlState.give_pages`)
+        on_freed -- `next_at` may be earlier than before
+        on_recall -- requests that are leased and not sent must come back
+        """
+        self._mesh, self._count_pages = mesh, count
+        self._on_freed, self._on_recall = on_freed, on_recall
         mesh.on_begin(self._begins)
         mesh.on_end(self._ends)
         mesh.on_lost(self._lost)
@@ -124,13 +144,10 @@ class HubAddresses:
         mesh.on_letter(Wants, self._take_wants)
         mesh.on_letter(Gives, self._take_gives)
 
-    def __repr__(self) -> str:
-        return f"<HubAddresses: {self._owner!r}, {self._asker!r}>"
-
     # For the frontier
 
     def take(self, address: str, now: float) -> float:
-        if self.is_shared(address):
+        if self._is_shared(address):
             return 0.0
         with self._lock:
             return self._asker.take(address, now)
@@ -156,7 +173,7 @@ class HubAddresses:
             return self._asker.next_at
 
     def take_page(self, address: str) -> bool:
-        if self.is_shared(address):
+        if self._is_shared(address):
             return True
         with self._lock:
             return self._asker.take_page(address)
@@ -181,7 +198,7 @@ class HubAddresses:
             self._owner.forget(now)
             if not self._is_open and self._mesh.serves:
                 self._is_open = True
-                self._owner.uses(self._mesh.number, (), now)
+                self._owner.uses(self._number, (), now)
             counts = bool(self._owner.uncounted or self._owner.returned)
         if counts and self._counting is None:
             self._counting = asyncio.create_task(self._count())
@@ -202,7 +219,7 @@ class HubAddresses:
             wanted = list(self._owner.uncounted)
             returned, self._owner.returned = self._owner.returned, {}
         try:
-            given = await self.count(returned, wanted, PAGES_MAX)
+            given = await self._count_pages(returned, wanted, self._pages_max, PAGES_MAX)
         finally:
             self._counting = None
         now = self._clock()
@@ -214,7 +231,7 @@ class HubAddresses:
     def _sent(self, now: float) -> None:
         """After a step that may have given turns."""
         self._flush(now)
-        self.on_freed()
+        self._on_freed()
 
     def _flush(self, now: float) -> None:
         with self._lock:
@@ -231,20 +248,22 @@ class HubAddresses:
 
     def _begins(self, hub: int, was_lost: bool) -> None:
         with self._lock:
+            self._connected.add(hub)
             used, wished = self._asker.begin(hub, was_lost=was_lost)
             self._out[hub].wishes.extend(wished)
         self._mesh.send(hub, Uses(used))
         if was_lost:
-            self.on_recall()
+            self._on_recall()
 
     def _ends(self, hub: int) -> None:
         """What is leased and not sent must come back: the owner may call this hub lost, in time."""
         with self._lock:
+            self._connected.discard(hub)
             self._out.pop(hub, None)
             self._owner.leaves(hub)
             is_used = self._asker.leaves(hub)
         if is_used:
-            self.on_recall()
+            self._on_recall()
 
     def _lost(self, hub: int) -> None:
         now = self._clock()
@@ -282,40 +301,40 @@ class HubAddresses:
         self._sent(now)
 
     def _ours(self, addresses: list[str]) -> list[str]:
-        ours = [each for each in addresses if self._owner_of(each) == self._mesh.number]
+        ours = [each for each in addresses if self._owner_of(each) == self._number]
         self.garbage += len(addresses) - len(ours)
         return ours
 
     # Under the lock: from the asker and the owner
 
     def _wish(self, owner: int, address: str, now: float) -> None:
-        if owner == self._mesh.number:
+        if owner == self._number:
             self._owner.wish(owner, address, now)
-        elif self._mesh.is_connected(owner):
+        elif owner in self._connected:
             self._out[owner].wishes.append(address)
 
     def _end(self, owner: int, address: str, next_at: float, pages: int, now: float) -> None:
-        if owner == self._mesh.number:
+        if owner == self._number:
             self._owner.end(owner, address, next_at, pages, now)
         else:
             self._out[owner].ended.append((address, next_at, pages))
 
     def _give(self, hub: int, turn: Turn) -> None:
-        if hub == self._mesh.number:
+        if hub == self._number:
             self._asker.turn(hub, turn)
         else:
             self._out[hub].turns.append(turn)
 
     def _stop(self, hub: int, address: str) -> None:
-        if hub == self._mesh.number:
+        if hub == self._number:
             self._asker.stop(address, self._clock())
         else:
             self._out[hub].stops.append(address)
 
     def _owner_of(self, address: str) -> int:
-        return xxh3_64_intdigest(address.encode()) % self._mesh.hubs
+        return xxh3_64_intdigest(address.encode()) % self._hubs
 
-    def _is_shared(self, address: str) -> bool:
+    def _find_shared(self, address: str) -> bool:
         """Whether this hub asks by its own clocks: a shared prefix, or a proxy's host."""
         if not real_address(address):
             return True

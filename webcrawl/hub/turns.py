@@ -301,6 +301,8 @@ class Asker:
         asked = self._asked.get(address)
         if asked is None:
             asked = self._asked[address] = _Asked(owner, from_at)
+        elif asked.is_used:  # the owner is at fault
+            return
         asked.has_turn, asked.is_used, asked.is_known = True, False, True
         asked.from_at, asked.until, asked.is_last = from_at, inf, is_last
         asked.pages, asked.is_full = pages, self._has_cap and not pages
@@ -324,7 +326,7 @@ class Asker:
         is_used = False
         for address, asked in tuple(self._asked.items()):
             if asked.owner == owner and asked.is_used:
-                is_used, asked.is_known, asked.pages = True, False, 0
+                is_used, asked.is_known = True, False
             elif asked.owner == owner and asked.has_turn:
                 del self._asked[address]
         return is_used
@@ -376,6 +378,8 @@ class Asker:
             over_at = -inf
         else:
             over_at = min(asked.from_at + GRACE_S, asked.until if asked.is_last else inf)
+            if not self._is_exclusive:  # a URL is leased just now
+                over_at = max(over_at, asked.from_at + SOON_S)
         if over_at <= max(now, asked.from_at):
             self._end(address, asked, now)
         else:
