@@ -101,6 +101,9 @@ class World:
         is_slow = self.random.random() < 0.2
         return LONGEST_FETCH_S if is_slow else min(self.random.expovariate(2.0), LONGEST_FETCH_S)
 
+    def read_s(self) -> float:
+        return self.random.random() * 0.2
+
     def restart(self, number: int) -> None:
         self.hubs[number].kill()
         self.hubs[number] = Hub(self, number, is_new=False)
@@ -253,7 +256,7 @@ class Hub:
         await asyncio.sleep(self.world.fetch_s())
         judge.ends(self, address)
         ended_at = now()
-        await self._sleep(self.world.random.random() * 0.2)  # it is read and archived
+        await self._sleep(self.world.read_s())
         self._in_use.discard(address)
         self.addresses.release(address, max(asked_at + self.world.ip_delay_s, ended_at))
 
@@ -323,6 +326,49 @@ def test_no_address_is_asked_early_or_twice_whatever_befalls_the_hubs(seed: int)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_cap_is_exceeded_whatever_befalls_the_hubs(seed: int) -> None:
     trouble(seed, cap=150, ip_delay_s=float(seed % 2))
+
+
+def calm(
+    test: Callable[[World], Coroutine[Any, Any, None]], hubs: int = 2, **options: Any
+) -> World:
+    """Run `test` with hubs whose requests leave at once, after `options` of the world."""
+    worlds = []
+
+    async def play() -> None:
+        world = World(hubs, **options)
+        worlds.append(world)
+        world.before_s = 0.0
+        world.before = lambda: 0.0  # type: ignore[method-assign]
+        world.fetch_s = lambda: 0.05  # type: ignore[method-assign]
+        world.read_s = lambda: 0.0  # type: ignore[method-assign]
+        await asyncio.sleep(A_BEGIN_S)
+        await test(world)
+
+    run(play)
+    return worlds[0]
+
+
+def asker_of(world: World, address: str) -> Hub:
+    """A hub that does not own the address."""
+    return world.hubs[1 - world.hubs[0].addresses._owner_of(address)]
+
+
+@pytest.mark.parametrize("ip_delay_s", [1.0, 0.1])
+@pytest.mark.parametrize("number", [1, 2])
+def test_throughput(ip_delay_s: float, number: int) -> None:
+    """An address gets nearly one request per IP_DELAY, whichever hubs have hosts there."""
+
+    async def test(world: World) -> None:
+        asker_of(world, ADDRESSES[0]).wants(ADDRESSES[0], 3)
+        if number == 2:
+            for hub in world.hubs:
+                hub.wants(ADDRESSES[0], 3)
+        await asyncio.sleep(60.0)
+
+    world = calm(test, ip_delay_s=ip_delay_s)
+    turns = Counter(world.judge.turns(ADDRESSES[0], 0.0))
+    print(ip_delay_s, number, turns, turns.total() * ip_delay_s / 60.0)
+    assert not world.judge.faults
 
 
 def freed_at_the_end_of_a_session(patch: pytest.MonkeyPatch) -> None:
