@@ -9,7 +9,7 @@ fetched again, and `store` keeps the state.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from webcrawl.crawllog.files import CrawlLog, LogError
@@ -17,7 +17,7 @@ from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
-from webcrawl.frontier.caps import IP, Caps
+from webcrawl.frontier.caps import GIVEN, Caps
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.store import Store
@@ -325,11 +325,22 @@ class CrawlState:
         if self._unsaved_deletions >= _DELETIONS_MAX:
             self._commit(self._committed_at)
 
-    def pages_by_address(self) -> list[tuple[str, int]]:
-        """Our counts of URLs at addresses, with MAX_PAGES_PER_IP. O(addresses ever asked)."""
-        self._commit(self._committed_at)
-        names = self._store.counts_under("caps", IP)
-        return [(name.removeprefix(IP), count) for name, count in names]
+    def give_pages(
+        self, returned: Mapping[str, int], wanted: Iterable[str], cap: int, most: int
+    ) -> dict[str, int]:
+        """Count URLs at the addresses `wanted`, for any hub: `most` each, and `cap` in all.
+
+        By address, how many. `returned` were counted and not used. On the disk when this returns.
+        """
+        counts, given = self._store.counts("caps"), {}
+        for address, pages in returned.items():
+            counts[GIVEN + address] = counts.get(GIVEN + address, 0) - pages
+        for address in wanted:
+            before = counts.get(GIVEN + address, 0)
+            given[address] = max(min(cap - before, most), 0)
+            counts[GIVEN + address] = before + given[address]
+        self.sync()
+        return given
 
     def keep_command(self, row: bytes) -> None:
         """Keep a command of the user for later runs. On the disk when this returns."""

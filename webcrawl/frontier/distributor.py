@@ -86,7 +86,6 @@ class Distributor:
             ip_clocks=polite.ip_delay_s > 0,
             ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
             shared=shared,
-            pages_at=caps.pages_at,
         )
         self.host = self.bench.host
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
