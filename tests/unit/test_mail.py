@@ -26,7 +26,7 @@ from webcrawl.cluster.mail.messages import (
     unpack,
     write,
 )
-from webcrawl.frontier.lease import Link, Passed, RobotsTask
+from webcrawl.frontier.lease import Link, RobotsTask
 from webcrawl.frontier.mailbox import FoundLink, Mail, RobotsAnswered, RobotsAsked, RobotsFailed
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
@@ -110,7 +110,7 @@ def test_other_messages_are_refused(message: bytes, reason: str) -> None:
 BAD_LINKS = {
     "a payload": replace(LINK, payload=b"code"),
     "tries": replace(LINK, retries=1),
-    "counted": replace(LINK, counted=Passed.IP),
+    "counted": replace(LINK, is_counted=True),
     "kept": replace(LINK, kept="dns"),
     "head": replace(LINK, head_done=True),
     "negative depth": replace(LINK, depth=-1),

@@ -162,14 +162,14 @@ def test_a_shard_that_is_given_up_takes_its_leases_and_counts_along(tmp_path: Pa
         assert [node.leased(number) for number in (0, 1)] == [0, 0]
         again = await node.acquire(0.0, 10, Lane.ADMISSIONS)
         assert [node.shard_of(lease.host) for lease in again] == [1]
-        assert node.counters.extracted == 2
+        assert node.counters.pending == 2
         shard = node.remove(0)
         assert node.counters.extracted == 1
         await node.put([link(f"http://{host_in(0)}/found")], 0.0)
         assert node.shards[1].outbox == {0: (1, 1)}
         node.freeze(0)  # it has gone: nothing to freeze
         node.add(0, shard)
-        assert node.counters.extracted == 2
+        assert node.counters.pending == 2
         assert len(await node.acquire(FOREVER, 10, Lane.ADMISSIONS)) == 1
         node.freeze(0)
         node.freeze(1)

@@ -21,7 +21,7 @@ Read in this order
     visits, visitstate, revisit                  pages that are visited again, and when
     claims, notmodified                          whose sitemaps' dates and whose 304s are believed
     sitemapnames, listed                         which sitemaps are read; what only they gave
-    contents, seen                               the content-seen and the URL-seen test
+    contents                                     the content-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         values of the store, which is disk/store
     disk/, shared/                               the implementations of `base.Frontier`

@@ -34,7 +34,6 @@ from webcrawl.frontier.lease import (
     LimitReason,
     Link,
     Outcome,
-    Passed,
 )
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
@@ -126,7 +125,7 @@ class Policy:
                 return "deny"
             if values.max_depth and link.depth > values.max_depth:
                 return "depth"
-            if values.max_pages and link.counted < Passed.ROBOTS and host.pages >= values.max_pages:
+            if values.max_pages and not link.is_counted and host.pages >= values.max_pages:
                 return "host_cap"
             bytes_max = bytes_max if values.max_bytes is None else values.max_bytes
         return "host_bytes" if 0 < bytes_max <= host.received_bytes else ""

@@ -5,10 +5,8 @@ leaving: whether its host is retired, the rules and budgets of its host, the IP 
 link that is refused, or fails too often, for a reason that may pass stays queued for a later try;
 else it is dropped.
 
-Counted ahead: when a host is looked up for its next link, that link is counted as taken from the
-queue before its turn.
-
-Invariant: `counters.pending` is the number of queued links less those counted ahead.
+A link is counted when it leaves its queue for good or for a lease: not while it is kept for a later
+try, and never twice. Invariant: `counters.pending` is the number of queued links.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Passed, Refusal
+from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
 from webcrawl.frontier.orderings import Ordering
@@ -37,8 +35,6 @@ from webcrawl.frontier.sitemapnames import SitemapFiles
 from webcrawl.frontier.visits import Visits
 from webcrawl.parse.urls import origin_of, target_of
 
-# Module-level names, since an attribute look-up in an enumeration takes 0.1 µs.
-_NO_TEST, _HOST, _IP, _ROBOTS = Passed
 _sitemap_of = attrgetter("sitemap")
 
 FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
@@ -146,7 +142,7 @@ class Candidates:
                 self._count_drop(None, link, refused, now)
                 continue
             # As if all tests of the funnel were passed: it counts pages.
-            self._enqueue(replace(link, counted=_ROBOTS), now)
+            self._enqueue(replace(link, is_counted=True), now)
             accepted += 1
         return accepted
 
@@ -199,7 +195,7 @@ class Candidates:
 
         The funnel and the caps have counted it at its first visit.
         """
-        link = replace(link, counted=_ROBOTS)
+        link = replace(link, is_counted=True)
         host = self._distributor.host(link.host)
         host.queue.push(VISIT_PRIORITY, self._backlog.next_number(), link)
         self._queued_one(host, VISIT_PRIORITY, link, now)
@@ -295,27 +291,14 @@ class Candidates:
 
     # Out of the queue
 
-    def count_ahead(self, host: Host) -> bool:
-        """Count the next link of `host` as past the host test: the host is looked up for it.
+    def take_ip_slot(self, host: Host) -> None:
+        """Let the IP cap count the next link of `host`, whose address is known, before its turn.
 
-        False if it is counted already, or there is none.
+        So no robots.txt is asked for at other hosts of the address if the cap will refuse them.
         """
-        if not host.queue.length or host.counted_ahead or host.queue.peek().counted:
-            return False
-        host.counted_ahead = _HOST
-        self._counters.pending -= 1
-        self._counters.extracted += 1
-        self._counters.host_passed += 1
-        return True
-
-    def count_address_ahead(self, host: Host) -> None:
-        """Count the same link as past the IP test, unless the cap refuses it.
-
-        `host` has an address.
-        """
-        if host.counted_ahead is _HOST and not self._caps.take_ip(host.addresses[0]):
-            host.counted_ahead = _IP
-            self._counters.ip_passed += 1
+        is_next_new = host.queue.length and not host.queue.peek().is_counted
+        if self._caps.per_ip and is_next_new and not host.has_ip_slot:
+            host.has_ip_slot = not self._caps.take_ip(host.addresses[0])
 
     def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
         """Pop the next link of `host` and test it: (link, "").
@@ -325,30 +308,22 @@ class Candidates:
         """
         priority, link = host.queue.pop()
         self._backlog.leaves(host, priority, link)
-        counters = self._counters
-        counted = link.counted
-        if not counted:
-            counted, host.counted_ahead = host.counted_ahead, _NO_TEST
-        if link.counted or not counted:
-            counters.pending -= 1
-        if not counted:
-            counters.extracted += 1
-            counters.host_passed += 1
-        refused, due_at = self._refused(host, link, counted, now)
-        if refused and not link.payload:
-            if due_at:
-                if counted < _IP:  # `_refused` counts the IP test, except for a retired host
-                    counted = _HOST if host.retired_until > now else _IP
-                link = replace(link, counted=counted)
-                host.queue.drop()
-                self._refused_for_now.append((host, link, refused, due_at))
-            else:
-                self.drop(host, link, refused, now)
+        self._counters.pending -= 1
+        refused, due_at = self._refused(host, link, now)
+        if due_at and not link.payload:
+            host.queue.drop()
+            self._refused_for_now.append((host, link, refused, due_at))
             return None
-        if counted < _ROBOTS:
-            counters.robots_passed += not refused
+        if not link.is_counted:
+            self._counters.extracted += 1
+            self._counters.host_passed += 1
+        if refused and not link.payload:
+            self.drop(host, link, refused, now)
+            return None
+        if not link.is_counted:
+            self._counters.robots_passed += not refused
             host.pages += not refused
-            link = replace(link, counted=_ROBOTS)
+            link = replace(link, is_counted=True)
             host.queue.keep(link)
         return link, refused
 
@@ -404,13 +379,11 @@ class Candidates:
             self._note_failure(link, reason)
         self._endings.dropped(host, link, reason, now, took_s)
 
-    def _refused(
-        self, host: Host, link: Link, counted: Passed, now: float
-    ) -> tuple[Refusal | Literal[""], float]:
+    def _refused(self, host: Host, link: Link, now: float) -> tuple[Refusal | Literal[""], float]:
         """(reason, until): the reason why `link` may not be fetched, and the end of the refusal.
 
         `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
-        test.
+        test, unless the refusal ends.
         """
         denied = self._policy.denied
         if denied.has_any and denied.matches(link.url, link.host):
@@ -423,23 +396,23 @@ class Candidates:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0
+        origin = origin_of(link.url) if self._policy.obeys_robots(host.name) else ""
+        known = host.rules.get(origin)  # None too if the IP cap is full: then nobody asked for them
+        if known is not None and known.reason and known.expires_at > now:
+            return known.reason, known.expires_at
         if link.sitemap > 0 and not link.visit:
             full = self._caps.is_full(link.host)
             if full or self._caps.ip_is_full(host.addresses[0]):
                 return full or "ip_cap", 0.0
-        elif counted < _IP:
-            refused = self._caps.take_ip(host.addresses[0])
+        elif not link.is_counted:
+            refused = "" if host.has_ip_slot else self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0
+            host.has_ip_slot = False
             self._counters.ip_passed += 1
-        if self._policy.obeys_robots(host.name):
-            origin = origin_of(link.url)
-            known = host.rules[origin]
-            if known.reason:
-                return known.reason, known.expires_at
-            if not known.allows_all:
-                rules, target = self._store.rules(origin), target_of(link.url)
-                self.robots_steps += rules.check_steps(target)
-                if not rules.allows(target):
-                    return "robots", 0.0
+        if known is not None and not known.allows_all:
+            rules, target = self._store.rules(origin), target_of(link.url)
+            self.robots_steps += rules.check_steps(target)
+            if not rules.allows(target):
+                return "robots", 0.0
         return "", 0.0

@@ -351,7 +351,7 @@ class CrawlState:
         tasks = self._mailbox.robots_tasks if self._mailbox is not None else ()
         assert self._backlog.fresh == queued - kept + len(tasks)
         assert self.counters.kept.total() == kept
-        assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
+        assert self.counters.pending == queued
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         assert self._links_out == sum(lease.link is not None for lease in self._leases)
@@ -441,8 +441,6 @@ class CrawlState:
         return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
-        if self._candidates.count_ahead(host):
-            self._distributor.mark_changed(host)
         self.counters.lookups += _is_first_look_up(host)
         self._bench.lease(host, with_ip=False)
         self._bench.unpark_next(host, now)
@@ -461,7 +459,7 @@ class CrawlState:
         match outcome:
             case Resolved():
                 disposition.resolved(host, outcome)
-                self._candidates.count_address_ahead(host)
+                self._candidates.take_ip_slot(host)
             case Unresolved():
                 disposition.unresolved(host, outcome, now)
             case RobotsFetched():

@@ -32,8 +32,6 @@ from webcrawl.frontier.lease import (
     FIRST_KEPT,
     VISIT_PRIORITY,
     Lane,
-    Link,
-    Passed,
     RobotsTask,
     Step,
 )
@@ -43,7 +41,7 @@ from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
 
 # Names of the module: an attribute of an enumeration takes 0.1 µs, and `settle` runs for each link.
-_PAGES, _ADMISSIONS, _IP = Lane.PAGES, Lane.ADMISSIONS, Passed.IP
+_PAGES, _ADMISSIONS = Lane.PAGES, Lane.ADMISSIONS
 _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
@@ -129,7 +127,12 @@ class Distributor:
         if host.robots_tasks:
             return Step.ROBOTS
         link = queue.peek()
-        is_refused = self._caps.per_ip > 0 and self._ip_exhausted(host, link)
+        # If the IP cap refuses the link, robots.txt is not needed.
+        is_refused = (
+            self._caps.per_ip > 0
+            and not (link.is_counted or host.has_ip_slot)
+            and self._caps.ip_is_full(host.addresses[0])
+        )
         if not is_refused and policy.obeys_robots(host.name):
             origin = origin_of(link.url)
             known = host.rules.get(origin)
@@ -279,11 +282,6 @@ class Distributor:
         delay_s = self._policy.delay_s(host)
         queued = host.queue.length
         return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
-
-    def _ip_exhausted(self, host: Host, link: Link) -> bool:
-        """Whether the IP cap refuses `link`, the next of `host`: then robots.txt is not needed."""
-        passed = link.counted >= _IP or host.counted_ahead is _IP
-        return not passed and self._caps.ip_is_full(host.addresses[0])
 
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""

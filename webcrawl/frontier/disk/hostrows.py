@@ -7,7 +7,6 @@ without a wait.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 
 from webcrawl.frontier.backlog import begin_epoch
@@ -15,7 +14,6 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.host import Host, Rules, State
-from webcrawl.frontier.lease import Passed
 from webcrawl.frontier.pace import NO_PACE, Pace
 
 _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
@@ -36,13 +34,13 @@ def host_row(
     row = (
         (queue.host_id, queue.place, *links),
         (host.asked_at and host.asked_at + utc_s, host.next_at + utc_s),
-        (host.crawl_delay_s, host.failures, host.dead_addresses, int(host.counted_ahead), *pace),
+        (host.crawl_delay_s, host.failures, host.dead_addresses, host.has_ip_slot, *pace),
         (host.addresses, host.resolved_until + utc_s, host.resolve_at + utc_s, host.resolve_tries),
         (host.retired_until + utc_s, host.retired_reason),
         known,
         (run, host.deferrals, host.epoch, host.kept, host.pages, host.received_bytes),
     )
-    return pickle.dumps(row, 5)
+    return rows.encode(row)
 
 
 def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> bytes:
@@ -51,8 +49,7 @@ def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> b
     A back-off that began before stays as it is. A host with a request since then, or none ever,
     has its clock from a run whose time is ahead.
     """
-    before = rows.plain(row)
-    line, (asked, next_time), tallies, dns, retired, known, deferred = before
+    line, (asked, next_time), tallies, dns, retired, known, deferred = rows.read_plain(row)
     if asked > now or not asked:
         asked, next_time = of(asked), of(next_time)
     changed = (
@@ -62,20 +59,20 @@ def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> b
         {origin: (of(r[0]), *r[1:]) for origin, r in known.items()},
         deferred,
     )
-    return row if changed == before else pickle.dumps(changed, 5)
+    return rows.encode(changed)
 
 
 def has_kept(row: bytes) -> bool:
     """Whether `row` is of a host with kept links."""
-    *_, deferred = rows.plain(row)
+    *_, deferred = rows.read_plain(row)
     return bool(deferred[3])
 
 
 def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
     """The host that `host_row` wrote: idle, waiting or deferred. StoreError for a bad row."""
-    line, clocks, tallies, dns, retired, known, deferred = rows.plain(row)
+    line, clocks, tallies, dns, retired, known, deferred = rows.read_plain(row)
     host_id, place, length, best = line
-    queue = HostQueue(db, name, host_id, length, best)
+    queue = HostQueue(db, host_id, length, best and tuple(best))
     queue.place = place
     host = Host(name, queue)
     if place.startswith(rows.WAITING):
@@ -84,10 +81,9 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
         host.state, host.due_at = State.DEFERRED, rows.deferred_place(place)[1] - utc_s
     host.asked_at = clocks[0] and clocks[0] - utc_s + _ROUNDING_S
     host.next_at = clocks[1] - utc_s + _ROUNDING_S
-    host.crawl_delay_s, host.failures, host.dead_addresses = tallies[:3]
-    host.counted_ahead = Passed(tallies[3])
-    host.pace = Pace(*tallies[4:7]) if len(tallies) > 4 else NO_PACE
-    host.addresses, host.resolve_tries = dns[0], dns[3]
+    host.crawl_delay_s, host.failures, host.dead_addresses, host.has_ip_slot, *pace = tallies
+    host.pace = Pace(*pace) if pace else NO_PACE
+    host.addresses, host.resolve_tries = tuple(dns[0]), dns[3]
     host.resolved_until, host.resolve_at = dns[1] - utc_s, dns[2] - utc_s
     if retired[1]:  # else it never was; 0.0 has become a time
         host.retired_until, host.retired_reason = retired[0] - utc_s, retired[1]

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from webcrawl.frontier.caps import Counts
+from webcrawl.frontier.caps import CapReason, Counts
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database
@@ -29,19 +29,21 @@ from webcrawl.frontier.disk.hostrows import has_kept, host_row, read_host
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.queue import HostLine, HostQueue
 from webcrawl.frontier.disk.rowline import RowLine
-from webcrawl.frontier.disk.seenrows import Credits, SeenRows
+from webcrawl.frontier.disk.seenrows import Credits, RecentRows, SeenRows
 from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.overview import StoredHosts
-from webcrawl.frontier.seen import RecentRows
 from webcrawl.frontier.store import Numbers, UrlStatus
 from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
 NONE_WAITS: Final = (sys.maxsize, 0)
+# Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
+# crawl may be such URLs.
+_REFUSED_WHEN_FOUND: Final[frozenset[CapReason]] = frozenset({"host_cap", "domain_cap"})
 
 
 class Store:
@@ -124,13 +126,14 @@ class Store:
 
     def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
         """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
-        time = now + self.utc_s
-        status = UrlStatus(outcome, time, link.depth, link.redirects, link.via, duplicate_of)
+        via = "" if outcome in _REFUSED_WHEN_FOUND else link.via
+        time = int(now + self.utc_s)
+        status = UrlStatus(outcome, time, link.depth, link.redirects, via, duplicate_of)
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self._seen.status(link.url)
             if before is not None and before.visit_ms:
                 status = replace(status, visit_ms=before.visit_ms)
-        self._seen.keep(link.url, rows.status_row(status))
+        self._seen.keep(link.url, rows.encode(status))
 
     def counts(self, kind: str) -> Counts:
         """The numbers of one kind ("caps", "pages", "sitemaps"), by name."""
@@ -152,7 +155,7 @@ class Store:
         return rows.read_original(row) if row is not None else None
 
     def keep_original(self, content: bytes, original: Original) -> None:
-        self._db.put(rows.CONTENT + content, rows.original_row(original))
+        self._db.put(rows.CONTENT + content, rows.encode(original))
 
     def rules(self, origin: str) -> RobotsRules:
         """The stored rules of `origin`; KeyError without any."""
@@ -172,7 +175,7 @@ class Store:
         if row is not None:
             return read_host(self._db, name, row, self.utc_s, self.run)
         self._hosts += 1
-        return Host(name, HostQueue(self._db, name, self._hosts))
+        return Host(name, HostQueue(self._db, self._hosts))
 
     def is_of_earlier_run(self, host: Host) -> bool:
         """Whether an earlier run created `host`."""
@@ -289,7 +292,8 @@ class Store:
         for host in changed:
             links = host.queue.stored()
             self._move(host, has_links=links[0] > 0)
-            self._db.put(host.queue.key, host_row(host, links, self.utc_s, self.run))
+            row = host_row(host, links, self.utc_s, self.run)
+            self._db.put(rows.HOST + host.name.encode(), row)
             if not (host.state.is_active or host.robots_tasks or host.robots_elsewhere):
                 dispensable.append(host)
         self._taken.clear()
