@@ -139,7 +139,8 @@ class Crawl:
             links = (rows.read_link(row) for _, row in db.rows(rows.QUEUE))
             queued = {link.url: link.visit for link in links if link.visit}
             assert len(queued) == visits.queued
-            assert len(waiting | queued) == len(waiting) + len(queued) == visits.count
+            assert len(waiting | queued) == len(waiting) + len(queued)
+            assert len(waiting) + len(queued) == self.state.counters.in_cycle
             states = list(map(VisitState.of_row, (*waiting.values(), *queued.values())))
             planned = sum(1 / state.planned_s for state in states if state.planned_s)
             assert visits._marginal.planned_per_s == pytest.approx(planned, rel=1e-3, abs=1e-9)

@@ -33,6 +33,8 @@ from webcrawl.scrapy_private import class_of_request
 
 logger = logging.getLogger(__name__)
 
+_DEPTH_MAX = (1 << 63) - 1  # MessagePack has no larger numbers
+
 
 class UserRequests:
     """Users' Requests in the frontier: each is the payload of a link.
@@ -91,7 +93,7 @@ class UserRequests:
         return Link(
             url,
             host_of(url),
-            int(meta.get("depth") or 0),  # between processes only whole numbers are sent
+            int(min(meta.get("depth") or 0, _DEPTH_MAX)),  # a whole number, as rows hold it
             retries=int(max(0, self._retry_times - tries_left)),
             payload=self._serialise(request),
         )

@@ -5,8 +5,9 @@ leaving: whether its host is retired, the rules and budgets of its host, the IP 
 link that is refused, or fails too often, for a reason that may pass stays queued for a later try;
 else it is dropped.
 
-A link is counted when it leaves its queue for good or for a lease: not while it is kept for a later
-try, and never twice. Invariant: `counters.pending` is the number of queued links.
+Each test counts a link once, however often it is queued again: E and H when it first leaves its
+queue, I and R when no refusal that ends is in the way. Invariant: `counters.pending` is the number
+of queued links.
 """
 
 from __future__ import annotations
@@ -19,19 +20,13 @@ from typing import Literal
 from msgspec.structs import replace
 
 from webcrawl.fetch.exchange import REASONS
-from webcrawl.frontier.backlog import Backlog
-from webcrawl.frontier.base import Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
-from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
-from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.sitemapnames import SitemapFiles
+from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.visits import Visits
 from webcrawl.parse.urls import origin_of, target_of
 
@@ -45,37 +40,26 @@ class Candidates:
 
     `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        ordering: Ordering,
-        caps: Caps,
-        counters: Counters,
-        backlog: Backlog,
-        distributor: Distributor,
-        endings: Endings,
-        mailbox: Mailbox | None = None,
-        visits: Visits | None = None,
-    ) -> None:
-        self._store = store
-        self._visits = visits
+    def __init__(self, state: CoreState, distributor: Distributor) -> None:
+        self._store = state.store
+        self._visits = state.visits
+        self._ordering = state.ordering
         # With visits their priority is below that of all other links.
-        self._shift = int(visits is not None and ordering.first <= VISIT_PRIORITY)
-        self._mailbox = mailbox  # None: all hosts are ours
-        self._endings = endings
-        self._backlog = backlog
-        self._policy = policy
-        self._limits_hosts = policy.limits_hosts
-        self._ordering = ordering
-        self._caps = caps
-        self._counters = counters
+        is_first = self._ordering.first <= VISIT_PRIORITY
+        self._shift = int(state.visits is not None and is_first)
+        self._mailbox = state.mailbox
+        self._endings = state.endings
+        self._backlog = state.backlog
+        self._policy = state.policy
+        self._limits_hosts = state.policy.limits_hosts
+        self._caps = state.caps
+        self._counters = state.counters
         self._distributor = distributor
         self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
-        self.sitemaps = SitemapFiles(store, caps, policy.sitemaps_max)
-        self.listed = ListedUrls(counters)
+        self.sitemaps = SitemapFiles(state.store, state.caps, state.policy.sitemaps_max)
+        self.listed = ListedUrls(state.counters)
 
     # Into the queue
 
@@ -245,7 +229,7 @@ class Candidates:
         for priority, link in taken:
             self._backlog.leaves(host, priority, link)
             self._counters.pending -= 1
-            self._enqueue(replace(link, retries=0, kept=""), now)
+            self._enqueue(replace(link, retries=0), now)
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
@@ -309,14 +293,14 @@ class Candidates:
         priority, link = host.queue.pop()
         self._backlog.leaves(host, priority, link)
         self._counters.pending -= 1
+        if not (link.is_counted or link.kept):
+            self._counters.extracted += 1
+            self._counters.host_passed += 1
         refused, due_at = self._refused(host, link, now)
         if due_at and not link.payload:
             host.queue.drop()
             self._refused_for_now.append((host, link, refused, due_at))
             return None
-        if not link.is_counted:
-            self._counters.extracted += 1
-            self._counters.host_passed += 1
         if refused and not link.payload:
             self.drop(host, link, refused, now)
             return None

@@ -16,17 +16,12 @@ Invariants: a host is in one state (`host.State`); only `settle` places hosts th
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from math import inf
 
 from webcrawl.fetch.proxy import real_address
-from webcrawl.frontier.addresses import Addresses
-from webcrawl.frontier.backlog import Backlog
-from webcrawl.frontier.base import SUPPLY_S, Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import NONE_WAITS, Store
+from webcrawl.frontier.base import SUPPLY_S
+from webcrawl.frontier.disk.store import NONE_WAITS
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
@@ -36,6 +31,7 @@ from webcrawl.frontier.lease import (
     Step,
 )
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.store import Numbers
 from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
@@ -46,52 +42,36 @@ _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
 class Distributor:
-    """Places hosts. `began_at`: the beginning of this run.
+    """Places hosts."""
 
-    active_max -- active hosts at most. If it is lowered, hosts above it wait after their next lease
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        ordering: Ordering,
-        caps: Caps,
-        counters: Counters,
-        backlog: Backlog,
-        *,
-        active_max: int = sys.maxsize,
-        began_at: float = 0.0,
-        shared: Addresses | None = None,
-    ) -> None:
-        self._store = store
-        self._backlog = backlog
-        self._policy = policy
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self._store = store = state.store
+        self._backlog = state.backlog
+        self._policy = policy = state.policy
         self._limits_hosts = policy.limits_hosts
-        self._ordering = ordering
         # Else the rank of a host is the priority of its best link.
-        self.ranks_hosts = type(ordering).rank is not Ordering.rank or policy.rules is not None
-        self._caps = caps
-        self._counters = counters
-        self.active_max = active_max
-        self._began_at = began_at
+        has_ranks = type(state.ordering).rank is not Ordering.rank
+        self.ranks_hosts = has_ranks or policy.rules is not None
         self._has_visits = store.visits is not None
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
         # until its end, so each address waits one delay.
         self.bench = Workbench(
-            self._load,
             ip_clocks=polite.ip_delay_s > 0,
-            ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
-            shared=shared,
-            pages_at=caps.pages_at,
+            ips_at=state.asked_until + polite.ip_delay_s if store.resumed else 0.0,
+            shared=state.addresses,
+            pages_at=state.caps.pages_at,
         )
-        self.host = self.bench.host
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
         # return them before the next one.
         self.has_newly_waiting = False
         self._changed: set[Host] = set()  # since the last commit: it stores them
         self.mark_changed = self._changed.add
+
+    def host(self, name: str) -> Host:
+        host = self.bench.hosts.get(name)
+        return host if host is not None else self._load(name)
 
     def rank(self, host: Host) -> int:
         """Rank among the ready hosts. Robots tasks for other hosts go first, since they wait."""
@@ -103,7 +83,7 @@ class Distributor:
         return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
-        rank = self._ordering.rank(host.name, priority)
+        rank = self._state.ordering.rank(host.name, priority)
         rules = self._policy.rules
         if rules is not None and (earlier := rules.of(host.name).priority):
             return min(max(rank - earlier, 0), FIRST_KEPT - 1)
@@ -129,9 +109,9 @@ class Distributor:
         link = queue.peek()
         # If the IP cap refuses the link, robots.txt is not needed.
         is_refused = (
-            self._caps.per_ip > 0
+            self._state.caps.per_ip > 0
             and not (link.is_counted or host.has_ip_slot)
-            and self._caps.ip_is_full(host.addresses[0])
+            and self._state.caps.ip_is_full(host.addresses[0])
         )
         if not is_refused and policy.obeys_robots(host.name):
             origin = origin_of(link.url)
@@ -143,7 +123,7 @@ class Distributor:
             ):
                 if origin in host.robots_elsewhere:
                     return None
-                self._counters.robots_attempted += 1
+                self._state.counters.robots_attempted += 1
                 tries = self._policy.retry_times if known is not None and known.losses else 0
                 host.add_robots_task(
                     RobotsTask(
@@ -191,7 +171,7 @@ class Distributor:
             return
         rank, best = self.rank(host), host.queue.best
         number = best[1] if best is not None else 0
-        is_full = self.bench.active >= self.active_max
+        is_full = self.bench.active >= self._state.active_max
         if not host.state.is_active and (is_full or self._store.best_waiting() < (rank, number)):
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
@@ -218,7 +198,7 @@ class Distributor:
         if not self._backlog.has_work:
             return inf, inf
         bench = self.bench
-        if bench.active < self.active_max and self._store.best_waiting() is not NONE_WAITS:
+        if bench.active < self._state.active_max and self._store.best_waiting() is not NONE_WAITS:
             return 0.0, 0.0
         due_at = self._store.next_due_at()
         pages_at = min(bench.next_at(_PAGES), due_at)
@@ -247,11 +227,12 @@ class Distributor:
         host = self._store.host(name)
         is_of_earlier_run = self._store.is_of_earlier_run(host)
         if is_of_earlier_run:
-            host.asked_at = max(host.asked_at, self._began_at)
+            host.asked_at = max(host.asked_at, self._state.asked_until)
             if not all(map(real_address, host.addresses)):  # this run may have no proxy
                 host.addresses, host.resolved_until = (), 0.0
         if is_of_earlier_run or self._policy.rules is not None:  # they may have changed since
             self.apply_delay(host)
+        self.bench.add(host)
         return host
 
     def apply_delay(self, host: Host) -> None:
@@ -286,7 +267,7 @@ class Distributor:
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
-        while turns and self.bench.active < self.active_max:
+        while turns and self.bench.active < self._state.active_max:
             name = self._store.next_waiting()
             if name is None:
                 return

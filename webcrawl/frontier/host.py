@@ -138,6 +138,11 @@ class Host:
         """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
         return ":" in self.name or self.name[-1:].isdigit()
 
+    @property
+    def is_first_look_up(self) -> bool:
+        """Whether its next look-up in DNS is its first one."""
+        return not (self.addresses or self.resolve_tries or self.is_literal)
+
     def clear_failures(self) -> None:
         """Forget the failures for which its links were kept."""
         if self.deferrals:

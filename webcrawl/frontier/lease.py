@@ -54,7 +54,7 @@ class Link(Struct, frozen=True, array_like=True, gc=False):
     via: str = ""  # the page the link was found on; "" for a seed
     retries: int = 0  # tries before this one
     head_done: bool = False  # the answer to HEAD was wanted: a GET follows
-    is_counted: bool = False  # the funnel has counted it, at an earlier lease
+    is_counted: bool = False  # all tests of the funnel have counted it, at an earlier lease
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was
