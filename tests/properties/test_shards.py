@@ -259,7 +259,7 @@ class Cluster:
         assert dropped["robots"] <= sum("/private" in url for url in self.world.found)
         if not self.setup.trouble:
             assert dropped.keys() <= {"robots", "host_cap", "ip_cap"}
-        orderings = [each._state._ordering for each in self.frontiers]
+        orderings = [each._state._state.ordering for each in self.frontiers]
         cash = fsum(each._made - each._sent for each in orderings if isinstance(each, Opic))
         assert isclose(cash, round(cash), rel_tol=1e-9), "each seed brings 1, and nothing else does"
         assert bool(cash) == (self.setup.order == "opic")

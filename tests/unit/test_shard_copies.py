@@ -164,7 +164,7 @@ def test_a_shard_that_is_given_up_takes_its_leases_and_counts_along(tmp_path: Pa
         assert [node.shard_of(lease.host) for lease in again] == [1]
         assert node.counters.pending == 2
         shard = node.remove(0)
-        assert node.counters.extracted == 1
+        assert node.counters.pending == 1
         await node.put([link(f"http://{host_in(0)}/found")], 0.0)
         assert node.shards[1].outbox == {0: (1, 1)}
         node.freeze(0)  # it has gone: nothing to freeze

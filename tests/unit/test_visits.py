@@ -830,7 +830,7 @@ def test_with_opic_a_visit_gives_its_links_new_cash(tmp_path: Path) -> None:
     crawl.put(link("http://h/"))
     crawl.run(150.0)
     crawl.answer = lambda lease, now: Fetched(200, now, now, links=(link("http://g/"),))
-    ordering = crawl.state._ordering
+    ordering = crawl.state._state.ordering
     assert isinstance(ordering, Opic)
     made = ordering._made
     crawl.run(100 + 1.1 * CYCLE_S)
