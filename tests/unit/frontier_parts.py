@@ -55,7 +55,7 @@ class Parts:
     def commit(self) -> None:
         numbers = {"queued": self.backlog.queued, "arrivals": self.backlog.arrivals}
         counters = {"counters": self.counters.to_dict()}
-        self.distributor.commit(lambda: {"now": NOW, "began": NOW, **numbers, **counters})
+        self.distributor.commit({"utc": NOW, "began": NOW, **numbers, **counters})
 
 
 def parts(

@@ -10,7 +10,8 @@ import pytest
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.queue import HostLine, HostQueue
+from webcrawl.frontier.disk.queue import HostQueue
+from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.lease import Link
 
 
@@ -89,14 +90,15 @@ def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
 
 
 def test_a_line_gives_its_hosts_in_order(db: Database) -> None:
-    line = HostLine(db, rows.WAITING)
+    line = RowLine(db, rows.WAITING)
     places = [rows.waiting_key(rank, 7, host_id) for host_id, rank in enumerate((3, 1, 2), 1)]
     for place, host in zip(places, "cab", strict=True):
-        line.add(place, host)
+        line.add(place, host.encode())
     db.commit()
-    assert (line.length, line.first()) == (3, places[1])
+    assert (line.length, line.first()) == (3, (places[1], b"a"))
     line.remove(places[2])
     db.commit()
-    again = HostLine(db, rows.WAITING, line.length)
-    assert [again.take() for _ in range(3)] == ["a", "c", None]
+    again = RowLine(db, rows.WAITING, line.length)
+    taken = [again.take() for _ in range(3)]
+    assert [row and row[1] for row in taken] == [b"a", b"c", None]
     assert again.length == 0

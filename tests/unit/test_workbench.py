@@ -14,7 +14,7 @@ MOVES = 5_000
 def bench() -> tuple[Workbench, list[Host]]:
     made = Workbench()
     store = Store(None)
-    hosts = [store.host(f"h{n}") for n in range(HOSTS)]
+    hosts = [store.hosts.host(f"h{n}") for n in range(HOSTS)]
     for number, host in enumerate(hosts):
         made.add(host)
         made.bind(host, "10.0.0.1")

@@ -42,6 +42,7 @@ class Candidates:
 
     def __init__(self, state: CoreState, distributor: Distributor) -> None:
         self._store = state.store
+        self._seen = state.store.seen
         self._visits = state.visits
         self._ordering = state.ordering
         # With visits their priority is below that of all other links.
@@ -82,12 +83,11 @@ class Candidates:
         if has_sitemaps:
             accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
             links = [link for link in links if link.sitemap <= 0]
-        added = self._store.add_urls([link.url for link in links])
-        if has_sitemaps or self.listed:
+        added = self._seen.add_each([link.url for link in links])
+        if has_sitemaps or self.listed.has_any:
             self.listed.count(links, added)
-        self._counters.count_found(
-            link.url for link, new in zip(links, added, strict=True) if new or force
-        )
+        found = links if force else list(compress(links, added))
+        self._counters.count_found([link.url for link in found])
         if self._visits is not None:
             self._visits.known(compress(links, map(not_, added)), now)
         for link, new in zip(links, added, strict=True):
@@ -100,7 +100,7 @@ class Candidates:
                     accepted += 1
                     continue
                 self._ordering.forfeit(link)  # if it is queued, its credit starts again
-            refused = self._caps.take_url(link.host)
+            refused = self._caps.take_url(link.host) if self._caps.limits_urls else ""
             if refused:
                 self._counters.extracted += 1
                 self._count_drop(None, link, refused, now)
@@ -380,7 +380,8 @@ class Candidates:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0
-        origin = origin_of(link.url) if self._policy.obeys_robots(host.name) else ""
+        obeys = self._policy.robots_agent(host.name) is not None
+        origin = origin_of(link.url) if obeys else ""
         known = host.rules.get(origin)  # None too if the IP cap is full: then nobody asked for them
         if known is not None and known.reason and known.expires_at > now:
             return known.reason, known.expires_at

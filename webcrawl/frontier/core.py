@@ -189,7 +189,7 @@ class CrawlState:
         return min(pages_at, visits_at), min(admissions_at, visits_at)
 
     def overview(self, now: float, limit: int) -> Overview:
-        stored, slow = self._store.stored_hosts(), self._outcomes.slow
+        stored, slow = self._store.hosts.stored(), self._outcomes.slow
         return overview_of(self._bench.hosts, stored, slow, now, limit)
 
     @property
@@ -225,7 +225,7 @@ class CrawlState:
         and the key for the next call; None at the end.
         """
         count = 0
-        names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
+        names, following = self._store.hosts.with_kept(after, _RETRIED_HOSTS)
         for name in names:
             host = self._distributor.host(name)
             moved = self._candidates.retry_kept(host, reasons, now)
@@ -321,7 +321,7 @@ class CrawlState:
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
-        hosts = self._store.all_hosts(self._bench.hosts)
+        hosts = self._store.hosts.every(self._bench.hosts)
         queued = self._backlog.queued
         assert queued == sum(host.queue.length for host in hosts)
         kept = sum(sum((host.kept or {}).values()) for host in hosts)
@@ -332,11 +332,10 @@ class CrawlState:
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         assert self._links_out == sum(lease.link is not None for lease in self._leases)
-        stored = self._store.stored_hosts()
-        if stored is not None:
-            states = [host.state for host in hosts]
-            counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
-            assert stored == counted
+        stored = self._store.hosts.stored()
+        states = [host.state for host in hosts]
+        counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
+        assert stored == counted
         self._bench.audit()
         self._state.ordering.audit()
 
@@ -350,7 +349,7 @@ class CrawlState:
                 raise StoreError(str(error)) from None
         if self._mailbox is not None:
             self._mailbox.write()
-        self._distributor.commit(lambda: self._numbers(now))
+        self._distributor.commit(self._numbers(now))
         self._committed_at, self._unsaved_deletions = now, 0
 
     def _numbers(self, now: float) -> Numbers:
@@ -368,7 +367,7 @@ class CrawlState:
             **log,
             **mail,
             **({"visits": visits} if visits is not None else {}),
-            "now": now,
+            "utc": now,
             "began": self._state.began_at,
             "queued": self._backlog.queued + out,
             "arrivals": self._backlog.arrivals,

@@ -134,7 +134,7 @@ class Disposition:
         """
         home_name = robots_task.home
         is_ours = self._shard_of(home_name) is None
-        if is_ours and not self._policy.obeys_robots(home_name):
+        if is_ours and self._policy.robots_agent(home_name) is None:
             home = self._home(robots_task)
             home.unmark_elsewhere(robots_task.origin)
             if home is not host:
@@ -225,7 +225,7 @@ class Disposition:
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
             return
         self._counters.robots[reason] += 1
-        agent = self._policy.robots_agent(robots_task.home)
+        agent = self._policy.robots_agent(robots_task.home) or ""
         known = self._home(robots_task).rules.get(robots_task.origin)
         if known is None or not set(self._policy.also) <= set(known.agent.split(",")):
             known = Rules(0.0, reason="robots_unreachable")

@@ -16,12 +16,10 @@ Invariants: a host is in one state (`host.State`); only `settle` places hosts th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.base import SUPPLY_S
-from webcrawl.frontier.disk.store import NONE_WAITS
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
@@ -46,20 +44,21 @@ class Distributor:
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
-        self._store = store = state.store
+        self._hosts = state.store.hosts
+        self._store = state.store
         self._backlog = state.backlog
         self._policy = policy = state.policy
         self._limits_hosts = policy.limits_hosts
         # Else the rank of a host is the priority of its best link.
         has_ranks = type(state.ordering).rank is not Ordering.rank
         self.ranks_hosts = has_ranks or policy.rules is not None
-        self._has_visits = store.visits is not None
+        self._has_visits = state.store.visits is not None
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
         # until its end, so each address waits one delay.
         self.bench = Workbench(
             ip_clocks=polite.ip_delay_s > 0,
-            ips_at=state.asked_until + polite.ip_delay_s if store.resumed else 0.0,
+            ips_at=state.asked_until + polite.ip_delay_s if state.store.resumed else 0.0,
             shared=state.addresses,
             pages_at=state.caps.pages_at,
         )
@@ -113,14 +112,10 @@ class Distributor:
             and not (link.is_counted or host.has_ip_slot)
             and self._state.caps.ip_is_full(host.addresses[0])
         )
-        if not is_refused and policy.obeys_robots(host.name):
+        if not is_refused and (agent := policy.robots_agent(host.name)) is not None:
             origin = origin_of(link.url)
             known = host.rules.get(origin)
-            if (
-                known is None
-                or known.expires_at <= now
-                or known.agent != policy.robots_agent(host.name)
-            ):
+            if known is None or known.expires_at <= now or known.agent != agent:
                 if origin in host.robots_elsewhere:
                     return None
                 self._state.counters.robots_attempted += 1
@@ -172,7 +167,9 @@ class Distributor:
         rank, best = self.rank(host), host.queue.best
         number = best[1] if best is not None else 0
         is_full = self.bench.active >= self._state.active_max
-        if not host.state.is_active and (is_full or self._store.best_waiting() < (rank, number)):
+        if not host.state.is_active and (
+            is_full or (self._hosts.waiting.length and self._hosts.best_waiting() < (rank, number))
+        ):
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
@@ -198,9 +195,9 @@ class Distributor:
         if not self._backlog.has_work:
             return inf, inf
         bench = self.bench
-        if bench.active < self._state.active_max and self._store.best_waiting() is not NONE_WAITS:
+        if bench.active < self._state.active_max and self._hosts.waiting.length:
             return 0.0, 0.0
-        due_at = self._store.next_due_at()
+        due_at = self._hosts.next_due_at()
         pages_at = min(bench.next_at(_PAGES), due_at)
         if self._has_visits:
             pages_at = min(bench.next_at(VISITS), pages_at)
@@ -208,10 +205,10 @@ class Distributor:
 
     def resume(self, now: float) -> None:
         """Settle the hosts that were active when an earlier run ended."""
-        for name in self._store.active_before():
+        for name in self._hosts.active_before():
             self.settle(self.host(name), now)
 
-    def commit(self, numbers: Callable[[], Numbers]) -> None:
+    def commit(self, numbers: Numbers) -> None:
         """Commit all changes so far to the store: all of them, or nothing."""
         for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
@@ -224,8 +221,8 @@ class Distributor:
         An earlier run may have asked it until its end. So a host of an earlier run waits its whole
         delay, counted from the beginning of this run.
         """
-        host = self._store.host(name)
-        is_of_earlier_run = self._store.is_of_earlier_run(host)
+        host = self._hosts.host(name)
+        is_of_earlier_run = host.queue.host_id <= self._hosts.before
         if is_of_earlier_run:
             host.asked_at = max(host.asked_at, self._state.asked_until)
             if not all(map(real_address, host.addresses)):  # this run may have no proxy
@@ -268,7 +265,7 @@ class Distributor:
         """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
         while turns and self.bench.active < self._state.active_max:
-            name = self._store.next_waiting()
+            name = self._hosts.next_waiting()
             if name is None:
                 return
             self.settle(self.host(name), now)
@@ -277,8 +274,8 @@ class Distributor:
     def _try_deferred(self, now: float) -> None:
         """Settle the deferred hosts whose time has come, while the crawl has other work."""
         turns = _TURNS_MAX
-        while turns and self._backlog.has_work and self._store.next_due_at() <= now:
-            name = self._store.next_due()
+        while turns and self._backlog.has_work and self._hosts.next_due_at() <= now:
+            name = self._hosts.next_due()
             assert name is not None
             host = self.host(name)
             if host.state is State.DEFERRED:

@@ -130,11 +130,12 @@ class Outcomes:
         if lease.step is Step.HEAD and outcome.wanted:
             self._candidates.put_back(host, replace(link, head_done=True), now)
             return
+        may_retry = status in self._policy.retry_codes
         if outcome.wall:
             self._disposition.walled(host, outcome.ended_at, wait_s, now)
-        elif status in self._policy.retry_codes:
+        elif may_retry:
             self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
-        if self._policy.asks_again(status, link.retries, wait_s):
+        if may_retry and self._policy.asks_again(status, link.retries, wait_s):
             self._counters.retried[str(status)] += 1
             self._candidates.put(outcome.links, now, cash=0.0)
             self._candidates.put_again(host, link, now)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.hostrows import host_row_set_back
+from webcrawl.frontier.disk.hosts import host_row_set_back
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.seenrows import fingerprint
 from webcrawl.frontier.revisit import first_rate

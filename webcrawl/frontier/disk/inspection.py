@@ -22,7 +22,7 @@ from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
-from webcrawl.frontier.disk.hostrows import read_host
+from webcrawl.frontier.disk.hosts import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.disk.seenrows import fingerprint

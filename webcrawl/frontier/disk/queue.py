@@ -1,7 +1,6 @@
-"""The queue of one host's links on disk, and the lines of hosts that wait on disk.
+"""The queue of one host's links on disk. Memory holds the next link.
 
-Memory holds the next link of a queue, and the first hosts of a line. Does not know politeness,
-orderings or caps: priorities and ranks come from the frontier.
+Does not know politeness, orderings or caps: priorities come from the frontier.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from collections.abc import Container
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.lease import FIRST_KEPT, Link
 
 
@@ -134,37 +132,3 @@ class HostQueue:
             self.best = after
         elif self.best is not None and after < self.best:
             self.best, self._head = after, None
-
-
-class HostLine:
-    """Hosts in the order of their keys: see `RowLine`. `length`: their number.
-
-    The keys begin with `prefix`: rows.WAITING for a place among the active hosts, rows.DEFERRED for
-    a point in time.
-    """
-
-    def __init__(self, db: Database, prefix: bytes, length: int = 0) -> None:
-        """`length`: the number of hosts on disk."""
-        self.length = length
-        self._rows = RowLine(db, prefix)
-
-    def first(self) -> bytes | None:
-        """Key of the first host, None if there is no host."""
-        row = self._rows.first() if self.length else None
-        return row[0] if row is not None else None
-
-    def take(self) -> str | None:
-        """Remove the first host; its name, None if there is no host."""
-        row = self._rows.take() if self.length else None
-        if row is None:
-            return None
-        self.length -= 1
-        return row[1].decode()
-
-    def add(self, key: bytes, host: str) -> None:
-        self.length += 1
-        self._rows.add(key, host.encode())
-
-    def remove(self, key: bytes) -> None:
-        self.length -= 1
-        self._rows.remove(key)
