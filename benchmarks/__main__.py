@@ -13,7 +13,6 @@ from types import ModuleType
 
 from benchmarks import (
     calls,
-    cluster,
     cores,
     main_text,
     memory,
@@ -36,7 +35,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "memory": memory,
     "soak": soak,
     "store": store,
-    "cluster": cluster,
     "overheads": overheads,
     "seeds": seeds,
     "scale": scale,

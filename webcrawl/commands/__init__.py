@@ -11,7 +11,6 @@ In reading order:
 - `report`: figures of a crawl, as a page and CSV files.
 - `sweep`: runs experiments, each of several crawls.
 - `ctl`: steers a running crawl.
-- `shard`: shows and moves the shards of a crawl on several machines.
 - `warccheck`: checks WARC files. `botpage`: writes the page of the crawler. `simweb`: serves the
   simulated web.
 
