@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.frontier import FOREVER, link, memory_frontier
+from tests.mailing import receive, unsent
 from tests.properties.test_frontier_properties import SETUPS, Setup, World, seeds
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.database import Database
@@ -76,11 +77,11 @@ class Shard:
     clock: float
 
     async def unsent(self, to: int, after: int, limit: int) -> list[Mail]:
-        return await self.frontier.call(lambda state: state.unsent(to, after, limit), moves=False)
+        return await self.frontier.call(lambda state: unsent(state, to, after, limit), moves=False)
 
     async def receive(self, sender: int, number: int, mail: list[Mail], now: float) -> int:
         at = now + self.clock
-        return await self.frontier.call(lambda state: state.receive(sender, number, mail, at))
+        return await self.frontier.call(lambda state: receive(state, sender, number, mail, at))
 
 
 @dataclass

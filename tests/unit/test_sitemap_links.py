@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.exchanges import exchange
+from tests.mailing import receive, unsent
 from webcrawl.admission.runner import Admissions
 from webcrawl.admission.sitemaps import SHARED_BYTES, Sitemaps
 from webcrawl.fetch.http1 import Headers
@@ -92,8 +93,8 @@ class Crawl:
         """Carry the mail of each shard to the others."""
         for number, state in enumerate(self.states):
             for other, (first, _) in state.outbox.items():
-                mail = state.unsent(other, first - 1, 1000)
-                state.sent(other, self.states[other].receive(number, first, mail, now))
+                mail = unsent(state, other, first - 1, 1000)
+                state.sent(other, receive(self.states[other], number, first, mail, now))
 
     def outcome(self, lease: Lease) -> Outcome:
         if lease.step is Step.RESOLVE:

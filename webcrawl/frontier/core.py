@@ -254,15 +254,6 @@ class CrawlState:
         to come."""
         return self._backlog.fresh or int(self._backlog.lasts)
 
-    def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """Apply `mail` of the shard `sender`, numbered from `first` on.
-
-        Mail that was applied before is skipped. Returns the number of the last mail of `sender`
-        that was applied.
-        """
-        self.receive_each([(sender, first + len(mail) - 1, mail)], now)
-        return self._own_mailbox().inbox.get(sender, 0)
-
     def receive_each(self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float) -> None:
         """Apply each (sender, number of the last mail, mail) in turn, in one commit."""
         mailbox = self._own_mailbox()
@@ -292,10 +283,6 @@ class CrawlState:
         """See `Mailbox.packed`."""
         return self._own_mailbox().packed(shard, after, limit, limit_bytes)
 
-    def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        """The mail for `shard` behind number `after`, as of the last commit."""
-        return self._own_mailbox().unsent(shard, after, limit)
-
     def sent(self, shard: int, upto: int) -> None:
         """`shard` has all mail up to number `upto`, for good."""
         self._unsaved_deletions += self._own_mailbox().sent(shard, upto)
@@ -313,10 +300,6 @@ class CrawlState:
         self._store.keep_command(row)
         self._commit(self._committed_at)
         self._store.sync()
-
-    def set_active_max(self, active_max: int) -> None:
-        """Let at most so many hosts be active from now on."""
-        self._state.active_max = active_max
 
     def set_others_work(self, others_work: bool) -> None:
         """Whether another shard has work other than kept links: kept links are tried beside it."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.lease import GivenUpReason, RobotsTask
-from webcrawl.frontier.pace import NO_PACE, Pace
+from webcrawl.frontier.politeness import NO_PACE, Pace
 
 _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
 

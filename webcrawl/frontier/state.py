@@ -30,7 +30,7 @@ class CoreState:
 
     began_at -- the beginning of this run
     asked_until -- fetchers of an earlier run may send requests until then
-    active_max -- active hosts at most. If it is lowered, hosts above it wait after their next lease
+    active_max -- active hosts at most
     addresses -- the IP addresses, if others ask them too
     mailbox -- None: all hosts are ours
     visits -- None: this crawl has never had RECRAWL

@@ -20,7 +20,7 @@ from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.host import Host, Rules, State
 from webcrawl.frontier.overview import StoredHosts
-from webcrawl.frontier.pace import NO_PACE, Pace
+from webcrawl.frontier.politeness import NO_PACE, Pace
 
 NONE_WAITS: Final = (sys.maxsize, 0)
 _ROUNDING_S = 1e-6  # UTC seconds as a float are exact to 0.2 µs; no clock may be early
