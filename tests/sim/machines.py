@@ -56,12 +56,12 @@ class Machine(Fetcher):
         await asyncio.sleep(seconds)
         await self.bus.goes_on()
 
-    def allow(self, until: float) -> None:
+    def allow(self, until: float, hub: int = 0) -> None:
         """As `scheduler.controls` does: leases whose request is not sent go back after a cut."""
         if self.gate.is_cut_off:
             self._epoch += 1
             self.gate.cut(lambda url: True)
-        self.gate.allow_until(until)
+        self.gate.allow_until(until, hub)
         self.wake()
 
     async def _take(self) -> int:

@@ -24,6 +24,7 @@ from webcrawl.config.build import domains_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.bus import NatsBus
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
@@ -127,12 +128,19 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     return problems
 
 
-def hub_frontier(settings: BaseSettings, brief: Brief, rules: HostRules | None) -> HubFrontier:
+def hub_frontier(
+    settings: BaseSettings, brief: Brief, rules: HostRules | None
+) -> HubFrontier | AllHubs:
     """The frontier of a fetcher; its bus is not connected."""
-    frontier = HubFrontier(
-        bus_from(settings), brief, new_name(), place(), clock=time.monotonic, new_name=new_name,
-        rules=rules,
-    )  # fmt: skip
+    bus = bus_from(settings)
+    hubs = [
+        HubFrontier(
+            bus, brief, new_name(), place(), clock=time.monotonic, new_name=new_name, rules=rules,
+            number=number,
+        )
+        for number in range(brief.hubs)
+    ]  # fmt: skip
+    frontier = AllHubs(hubs) if len(hubs) > 1 else hubs[0]
     frontier.crawl_id = brief.crawl
     return frontier
 
