@@ -25,6 +25,7 @@ from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.hub.allhubs import AllHubs
+from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.bus import NatsBus
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
@@ -140,7 +141,7 @@ def hub_frontier(
         )
         for number in range(brief.hubs)
     ]  # fmt: skip
-    frontier = AllHubs(hubs) if len(hubs) > 1 else hubs[0]
+    frontier = AllHubs(hubs, Buckets(len(hubs)).shard_of) if len(hubs) > 1 else hubs[0]
     frontier.crawl_id = brief.crawl
     return frontier
 

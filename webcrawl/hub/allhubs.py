@@ -33,7 +33,6 @@ from webcrawl.frontier.counters import Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned
 from webcrawl.frontier.shared.client import ClientFrontier, FailedElsewhereError
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.items import Original
 from webcrawl.parse.urls import canonicalize, host_of
@@ -76,13 +75,14 @@ class _Hub:
 class AllHubs(ClientFrontier):
     """The frontier of a fetcher with several hubs, `hubs[k]` that of hub k, all on one bus."""
 
-    def __init__(self, hubs: Sequence[HubFrontier]) -> None:
+    def __init__(self, hubs: Sequence[HubFrontier], hub_of_host: Callable[[str], int]) -> None:
+        """`hub_of_host`: the number of the hub that has a canonical host (`Buckets`)."""
         super().__init__()
         self.bus = hubs[0].bus
         self.bus.on_lost = self.end_session
         self.is_closing: Callable[[], bool] = lambda: False
         self._hubs = [_Hub(frontier) for frontier in hubs]
-        self._buckets = Buckets(len(hubs))
+        self._hub_of_host = hub_of_host
         self._turn = 0  # the hub that is asked first
         # For the next `acquire`, by lane, with the epoch in which each was asked for.
         self._ready: list[list[tuple[int, Lease]]] = [[] for _ in Lane]
@@ -105,7 +105,7 @@ class AllHubs(ClientFrontier):
 
     def hub_of(self, url: str) -> int | None:
         canonical = canonicalize(url)
-        return self._buckets.shard_of(host_of(canonical)) if canonical else None
+        return self._hub_of_host(host_of(canonical)) if canonical else None
 
     # The frontier's interface
 
@@ -114,11 +114,11 @@ class AllHubs(ClientFrontier):
         page, number = "", 0
         for link in links:
             if not link.via or link.payload:
-                by_hub[self._buckets.shard_of(link.host)].append(link)
+                by_hub[self._hub_of_host(link.host)].append(link)
                 continue
             if link.via != page:  # most links of a batch are of one page
                 page = link.via
-                number = self._buckets.shard_of(host_of(page))
+                number = self._hub_of_host(host_of(page))
             by_hub[number].append(link)
         return sum(
             await self._answers(
@@ -148,7 +148,7 @@ class AllHubs(ClientFrontier):
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         by_hub: defaultdict[int, list[tuple[Lease, Outcome]]] = defaultdict(list)
         for lease, outcome in done:
-            by_hub[self._buckets.shard_of(lease.host)].append((lease, outcome))
+            by_hub[self._hub_of_host(lease.host)].append((lease, outcome))
         await self._answers(
             (self._hubs[number], self._hubs[number].frontier.release(some, now))
             for number, some in by_hub.items()
@@ -156,7 +156,7 @@ class AllHubs(ClientFrontier):
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each hub knows the contents of its own pages only. Only the page waits for it."""
-        hub = self._hubs[self._buckets.shard_of(host_of(original.url))]
+        hub = self._hubs[self._hub_of_host(host_of(original.url))]
         return await hub.frontier.content_seen(content, original)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
@@ -283,7 +283,7 @@ class AllHubs(ClientFrontier):
 
     def _give_back_of(self, hub: _Hub) -> None:
         number = hub.frontier.number
-        self._give_back(lambda host: self._buckets.shard_of(host) == number)
+        self._give_back(lambda host: self._hub_of_host(host) == number)
 
     def _allow(self, hub: _Hub, until: float, number: int) -> None:
         """Without a session with `hub`, its leases that have not begun make room for others."""
