@@ -40,7 +40,7 @@ from webcrawl.parse.urls import canonicalize, host_of
 logger = logging.getLogger(__name__)
 
 LATE_S: Final = 0.2  # many times the way to a hub and back, with a batch of its frontier
-# Between two calls to a hub that has said that it has no page: it is not told of each new one.
+# Between two calls to a hub without pages: it wakes no process that last got all it had asked for.
 POLL_S: Final = 0.25
 
 T = TypeVar("T")
@@ -130,14 +130,19 @@ class AllHubs(ClientFrontier):
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
         room = limit - len(self._ready[lane])
         room -= sum(hub.asked[lane] for hub in self._hubs if hub.frontier.serves)
-        hubs = [hub for hub in self._in_turn() if self._may_have(hub, lane, now)]
+        hubs = [hub for hub in self._in_turn() if hub.may_be_asked(lane)]
+        with_leases = [hub for hub in hubs if hub.frontier.next_at(lane) <= now]
         asks = []
-        for at, hub in enumerate(hubs):
-            share = -(-room // (len(hubs) - at))
+        for at, hub in enumerate(with_leases):
+            share = -(-room // (len(with_leases) - at))
             if share <= 0:
                 break
             room -= share
             asks.append((hub, self._ask(hub, now, share, lane)))
+        if lane is Lane.PAGES:
+            polled = [h for h in hubs if h not in with_leases and now >= h.polled_at + POLL_S]
+            share = -(-limit // len(self._hubs))  # they have hardly any
+            asks += [(hub, self._ask(hub, now, share, lane)) for hub in polled]
         await self._answers(asks)
         ready, self._ready[lane] = self._ready[lane][:limit], self._ready[lane][limit:]
         old = [(lease, Returned()) for epoch, lease in ready if epoch != self._epoch]
@@ -253,13 +258,6 @@ class AllHubs(ClientFrontier):
     def _in_turn(self) -> list[_Hub]:
         self._turn = (self._turn + 1) % len(self._hubs)
         return self._hubs[self._turn :] + self._hubs[: self._turn]
-
-    def _may_have(self, hub: _Hub, lane: Lane, now: float) -> bool:
-        """Whether to ask `hub` for leases."""
-        if not hub.may_be_asked(lane):
-            return False
-        is_polled = lane is Lane.PAGES and now >= hub.polled_at + POLL_S
-        return is_polled or hub.frontier.next_at(lane) <= now
 
     # What the hubs ask of this process
 
