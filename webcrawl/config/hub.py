@@ -28,6 +28,8 @@ from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.address import Address
+from webcrawl.hub.allhubs import AllHubs
+from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.bus import NatsBus
 from webcrawl.hub.checkpoints import Checkpoints
 from webcrawl.hub.claims import Claim
@@ -136,12 +138,19 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     return problems
 
 
-def hub_frontier(settings: BaseSettings, brief: Brief, rules: HostRules | None) -> HubFrontier:
+def hub_frontier(
+    settings: BaseSettings, brief: Brief, rules: HostRules | None
+) -> HubFrontier | AllHubs:
     """The frontier of a fetcher; its bus is not connected."""
-    frontier = HubFrontier(
-        bus_from(settings), brief, new_name(), place(), clock=time.monotonic, new_name=new_name,
-        rules=rules,
-    )  # fmt: skip
+    bus = bus_from(settings)
+    hubs = [
+        HubFrontier(
+            bus, brief, new_name(), place(), clock=time.monotonic, new_name=new_name, rules=rules,
+            number=number,
+        )
+        for number in range(brief.hubs)
+    ]  # fmt: skip
+    frontier = AllHubs(hubs, Buckets(len(hubs)).hub_of) if len(hubs) > 1 else hubs[0]
     frontier.crawl_id = brief.crawl
     return frontier
 
