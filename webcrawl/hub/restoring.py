@@ -114,7 +114,7 @@ def restore(found: Found, jobdir: Path) -> None:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
-        _mark(part / FOLDER, claim)
+        mark_restored(part / FOLDER, claim)
         sync_folder(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
@@ -128,7 +128,7 @@ def restore_in_place(jobdir: Path, claim: Claim) -> None:
     """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
     job = JobFolder(jobdir)
     try:
-        _mark(jobdir / FOLDER, claim)
+        mark_restored(jobdir / FOLDER, claim)
     finally:
         job.close()
 
@@ -157,7 +157,7 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
-def _mark(frontier: Path, claim: Claim) -> None:
+def mark_restored(frontier: Path, claim: Claim) -> None:
     """Let the mail of a closed frontier go on at higher numbers. StoreError."""
     db = Database(frontier, damaged_log=False)
     try:
