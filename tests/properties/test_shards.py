@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import fsum, isclose
 from pathlib import Path
@@ -90,7 +90,6 @@ class Others:
 
     world: SharedWorld
     shard: int
-    outbox: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def shard_of(self, host: str) -> int | None:
         shard = self.world.shard_of[host]

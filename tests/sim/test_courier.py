@@ -69,8 +69,8 @@ class Hub:
             new_name=self.names.__next__,
         )
         self.peers.serves_until = float("inf")
-        abroad = self.buckets.abroad(self.number, self.claim.mail_after)
-        self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad)
+        abroad, mail_after = self.buckets.abroad(self.number), self.claim.mail_after
+        self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
         self._watch(self.frontier)
         self.courier = Courier(
             self.peers,
@@ -79,6 +79,7 @@ class Hub:
             on_applied=lambda: None,
             refuse=lambda why: setattr(self, "refusal", why),
             clock=now,
+            mail_after=mail_after,
         )
         if self.has_checkpoints:
             self.courier.set_kept({})

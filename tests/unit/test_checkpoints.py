@@ -271,8 +271,8 @@ def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> Non
 
     assert asyncio.run(outbox()) == {0: (1, 1)}
     for _ in range(2):
-        restore_in_place(tmp_path, CLAIM)
-    assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 2 * JUMP, 2 * JUMP)}
+        restore_in_place(tmp_path, replace(CLAIM, mail_after=JUMP))
+    assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
 
 
 @pytest.mark.usefixtures("at_once")

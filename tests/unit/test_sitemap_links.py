@@ -52,7 +52,6 @@ class Others:
 
     def __init__(self, own: int) -> None:
         self.own = own
-        self.outbox: dict[int, tuple[int, int]] = {}
 
     def shard_of(self, host: str) -> int | None:
         shard = int(not host.startswith("a"))

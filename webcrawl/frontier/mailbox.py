@@ -30,7 +30,7 @@ Times of two machines are not compared: mail has durations only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -51,13 +51,7 @@ JUMP: Final = 1 << 32  # more mail than is sent between two checkpoints
 
 
 class Abroad(Protocol):
-    """The other shards, as one shard sees them.
-
-    outbox -- that of a new folder (`Mailbox`), in which an earlier one has sent mail; else {}
-    """
-
-    @property
-    def outbox(self) -> Mapping[int, tuple[int, int]]: ...
+    """The other shards, as one shard sees them."""
 
     def shard_of(self, host: str) -> int | None:
         """The shard that has a canonical `host`; None if it is our own."""
@@ -139,14 +133,14 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int]) -> None:
+def jump(numbers: dict[str, Any], shards: Iterable[int], after: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
     """
     outbox = numbers.setdefault("outbox", {})
     for shard in map(str, shards):
-        first, last = outbox.get(shard, (1, 0))
+        first, last = outbox.get(shard, (after + 1, after))
         outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
 
 
@@ -179,8 +173,7 @@ class Mailbox:
         self._store = store
         self._abroad = abroad
         numbers = store.numbers.get("mail", {})
-        new = abroad.outbox if abroad is not None and not store.resumed else {}
-        outbox, inbox = numbers.get("outbox", new), numbers.get("inbox", {})
+        outbox, inbox = numbers.get("outbox", {}), numbers.get("inbox", {})
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
         self._new = (after + 1, after)  # numbers of an empty outbox

@@ -46,17 +46,15 @@ class Buckets:
         """The hub that has a canonical `host`. O(1), see `bucket_of`."""
         return self._hubs[bucket_of(host)]
 
-    def abroad(self, hub: int, mail_after: int = 0) -> Abroad:
-        """The other hubs, as `hub` sees them. `mail_after`: see `claims.Claim`."""
-        return Abroad(self, hub, mail_after)
+    def abroad(self, hub: int) -> Abroad:
+        """The other hubs, as `hub` sees them."""
+        return Abroad(self, hub)
 
 
 class Abroad:
     """A `frontier.mailbox.Abroad`: the hubs of `buckets` except `hub`."""
 
-    def __init__(self, buckets: Buckets, hub: int, mail_after: int) -> None:
-        others = {*buckets._hubs} - {hub} if mail_after else ()
-        self.outbox = dict.fromkeys(others, (mail_after + 1, mail_after))
+    def __init__(self, buckets: Buckets, hub: int) -> None:
         self._hubs = buckets._hubs
         self._hub = hub
 

@@ -166,7 +166,7 @@ def mark_restored(frontier: Path, claim: Claim) -> None:
             raise StoreError(f"{frontier} is no frontier: it is empty")
         if claim.hubs > 1:
             others = (other for other in range(claim.hubs) if other != claim.number)
-            jump(numbers.setdefault("mail", {}), others)
+            jump(numbers.setdefault("mail", {}), others, claim.mail_after)
             db.put(rows.NUMBERS, json.dumps(numbers).encode())
             db.commit()
     finally:
