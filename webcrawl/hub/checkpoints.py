@@ -27,7 +27,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -40,14 +40,12 @@ from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.claims import Claim
 from webcrawl.synced import replace_file, sync_folder
-from webcrawl.wording import counted, size_text
 
 logger = logging.getLogger(__name__)
 
 # So many minutes of pages are fetched again after a loss. More often would copy more tables that
 # the next compaction replaces.
 INTERVAL_S = 600.0
-FORM: Final = 1  # of the folder of a checkpoint
 NAME: Final = "checkpoint.json"
 STATE: Final = "spider.state"  # in JOBDIR
 _LINKS: Final = "checkpoint"  # in JOBDIR, while a checkpoint is made
@@ -55,10 +53,6 @@ _PIECE_BYTES: Final = 1 << 20
 # RocksDB makes them anew. LOG is its text for people.
 _LEFT_OUT: Final = re.compile(r"LOCK|LOG(\.old\.\d+)?")
 _FILE: Final = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9._-]*|{re.escape(STATE)}", re.ASCII)
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be made, or be restored: one line."""
 
 
 class File(Struct, frozen=True, array_like=True):
@@ -82,7 +76,7 @@ class Checkpoint(Struct, frozen=True):
     time: float
     inbox: dict[int, int] = {}
     files: dict[str, File] = {}
-    form: int = FORM
+    form: Literal[1] = 1  # of this struct and of the folder
 
 
 Found = tuple[Path, Checkpoint]
@@ -105,8 +99,8 @@ def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
     return found
 
 
-def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> Checkpoint:
-    """Copy `files`, and list them in `header`. CheckpointError, OSError.
+def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> None:
+    """Copy `files`, and list them in `header`. StoreError, OSError.
 
     Until it is whole and on the disk, the last one before stays.
     """
@@ -127,28 +121,23 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     sync_folder(home)
     sync_folder(root)
     _remove_others(home, (folder, whole))
-    return whole
 
 
 def newest(home: Path) -> Found | None:
-    """The last checkpoint that is whole, in the folder of a hub. CheckpointError, OSError."""
+    """The last checkpoint that is whole, in the folder of a hub. StoreError, OSError."""
     folders = [path.parent for path in home.glob(f"[0-9]*/{NAME}")]
     folder = max(folders, key=lambda path: int(path.name), default=None)
     return (folder, read_checkpoint(folder)) if folder is not None else None
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """CheckpointError if it is damaged or of another form, OSError."""
-    data = (folder / NAME).read_bytes()
+    """StoreError if it is damaged or of another form, OSError."""
     try:
-        form = msgspec.json.decode(data, type=dict[str, object]).get("form")
-        if form != FORM:
-            raise CheckpointError(f"{folder} has form {form}, this version reads {FORM}")
-        found = msgspec.json.decode(data, type=Checkpoint)
+        found = msgspec.json.decode((folder / NAME).read_bytes(), type=Checkpoint)
     except msgspec.DecodeError:
-        raise CheckpointError(f"{folder / NAME} is damaged") from None
-    if not all(map(_FILE.fullmatch, found.files)):
-        raise CheckpointError(f"{folder / NAME} is damaged: it names other files")
+        found = None
+    if found is None or not all(map(_FILE.fullmatch, found.files)):
+        raise StoreError(f"{folder / NAME} is damaged, or of another version")
     return found
 
 
@@ -229,7 +218,7 @@ class Checkpoints:
             self._root.mkdir(parents=True, exist_ok=True)
             self._disk = self._root.stat().st_dev
             last = newest(folder_of(self._root, self._claim))
-        except (CheckpointError, OSError) as error:
+        except (StoreError, OSError) as error:
             self._failed(error)
         else:
             if self._disk == self._jobdir.stat().st_dev:
@@ -264,7 +253,7 @@ class Checkpoints:
             await self._do(remove)
             inbox = await self._frontier.checkpoint(links)
             await self._do(lambda: self._write(links, now, inbox))
-        except (CheckpointError, StoreError, OSError) as error:
+        except (StoreError, OSError) as error:
             self._failed(error)
         else:
             self._on_made(inbox)
@@ -282,7 +271,7 @@ class Checkpoints:
         if is_clean and self._serves():
             try:
                 await self._do(self._write_closed)
-            except (CheckpointError, StoreError, OSError) as error:
+            except (StoreError, OSError) as error:
                 self._failed(error)
 
     def _write_closed(self) -> None:
@@ -296,18 +285,12 @@ class Checkpoints:
         began_at = time.monotonic()
         disk = self._root.stat().st_dev
         if disk != (self._disk or disk):
-            raise CheckpointError(f"{self._root} was on another disk: is it mounted?")
+            raise StoreError(f"{self._root} was on another disk: is it mounted?")
         self._disk = disk
         header = Checkpoint(self._claim, now, dict(inbox))
-        made = write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
+        write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
         self._last_time = now
-        size_bytes = sum(file.size_bytes for file in made.files.values())
-        logger.info(
-            "A checkpoint of %s, %s, was made in %.1f s",
-            counted(len(made.files), "file"),
-            size_text(size_bytes),
-            time.monotonic() - began_at,
-        )
+        logger.info("A checkpoint was made in %.1f s", time.monotonic() - began_at)
 
     def _failed(self, error: Exception) -> None:
         why = getattr(error, "strerror", None) or error

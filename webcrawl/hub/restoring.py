@@ -28,7 +28,6 @@ from webcrawl.hub.checkpoints import (
     NAME,
     STATE,
     Checkpoint,
-    CheckpointError,
     Found,
     copy_file,
     newest,
@@ -85,26 +84,26 @@ async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
 def find_checkpoint(given: Path) -> Found:
     """The checkpoint in a hub's folder, or the only one in CLUSTER_CHECKPOINTS.
 
-    CheckpointError, OSError.
+    StoreError, OSError.
     """
     homes = sorted({path.parents[1] for path in given.glob(f"*/[0-9]*/{NAME}")})
     if len(homes) > 1:
-        raise CheckpointError(f"give one of {', '.join(map(str, homes))}")
+        raise StoreError(f"give one of {', '.join(map(str, homes))}")
     found = newest(homes[0] if homes else given)
     if found is None:
-        raise CheckpointError(f"{given} has no checkpoint")
+        raise StoreError(f"{given} has no checkpoint")
     return found
 
 
 def refuse_if_used(jobdir: Path) -> None:
-    """CheckpointError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
+    """StoreError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
     left = {LOCK, _PART, STATE, claims.NAME}
     if jobdir.exists() and {path.name for path in jobdir.iterdir()} - left:
-        raise CheckpointError(f"{jobdir} is not empty")
+        raise StoreError(f"{jobdir} is not empty")
 
 
 def restore(found: Found, jobdir: Path) -> None:
-    """Make `jobdir` from a checkpoint. CheckpointError, StoreError, OSError.
+    """Make `jobdir` from a checkpoint. StoreError, OSError.
 
     After a kill it can be restored again.
     """
@@ -134,7 +133,7 @@ def restore_in_place(jobdir: Path, claim: Claim) -> None:
 
 
 def begin(jobdir: Path, claim: Claim) -> None:
-    """Make `jobdir` for a hub that begins empty. CheckpointError, StoreError, OSError."""
+    """Make `jobdir` for a hub that begins empty. StoreError, OSError."""
     refuse_if_used(jobdir)
     job = JobFolder(jobdir)
     try:
@@ -153,7 +152,7 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         except FileNotFoundError:
             is_whole = False
         if not is_whole:
-            raise CheckpointError(f"{folder} is damaged: {name} is not as it was written")
+            raise StoreError(f"{folder} is damaged: {name} is not as it was written")
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
