@@ -1,4 +1,4 @@
-"""`scrapy hub restore|begin JOBDIR`: gives a hub whose machine is lost a JOBDIR (docs/cluster.md)."""
+"""`scrapy hub`: gives a hub whose machine is lost a JOBDIR (docs/cluster.md)."""
 
 from __future__ import annotations
 
