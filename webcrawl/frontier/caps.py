@@ -45,6 +45,9 @@ class Caps:
         self.per_domain = per_domain
         self.per_ip = per_ip
         self._rules = rules
+        self.limits_urls = (
+            per_host > 0 or per_domain > 0 or rules is not None
+        )  # `take_url` may refuse one
         self.counts: Counts = {}
         self.shared: Addresses | None = None
 
