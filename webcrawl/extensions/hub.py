@@ -104,10 +104,19 @@ class Hub:
 
     def _allow_until(self, until: float) -> None:
         crawl = crawl_of(self._crawler)
+        if crawl.scheduler is not None and crawl.gate.is_cut_off:
+            crawl.scheduler.give_back(lambda host: True)
         crawl.gate.allow_until(until)
         self._server.allow_until(until)
         if crawl.scheduler is not None:
             crawl.scheduler.wake()
+
+    def _recall(self) -> None:
+        """Take back what is leased and not sent: another hub may give its addresses to others."""
+        until = self._service.sessions.serves_until
+        self._allow_until(time.monotonic())
+        self._allow_until(until)
+        self._service.sessions.recall()
 
     def _refuse(self, problem: str) -> None:
         logger.error("%s", problem)
