@@ -113,10 +113,10 @@ class Hub:
 
     def _recall(self) -> None:
         """Take back what is leased and not sent: another hub may give its addresses to others."""
-        until = self._service.sessions.serves_until
-        self._allow_until(time.monotonic())
-        self._allow_until(until)
-        self._service.sessions.recall()
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.give_back(lambda host: True)
+        self._server.recall()
 
     def _refuse(self, problem: str) -> None:
         logger.error("%s", problem)

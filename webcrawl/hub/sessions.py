@@ -153,14 +153,6 @@ class Sessions:
             else:
                 stream.tick()
 
-    def recall(self) -> None:
-        """Have all fetchers give back what they have leased and not sent: their sessions begin
-        anew. One that does not hear it sends until its session is silent, SILENCE_S at most."""
-        for fetcher in self._fetchers.values():
-            if session := fetcher.stream.session:
-                self._send(session, Over(session))
-                self._end(fetcher)
-
     def end_all(self) -> None:
         """The bus is lost, or this process is not the hub now: all sessions end."""
         for fetcher in self._fetchers.values():
