@@ -19,7 +19,7 @@ from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
 from webcrawl.fetch.proxy import STAND_IN
-from webcrawl.hub.addresses import BATCH_S, Gives, HubAddresses, Uses, Wants
+from webcrawl.hub.addresses import BATCH_S, Gives, HubAddresses, Using, Wants
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.packets import SILENCE_S, TICK_S
 from webcrawl.hub.peers import Peers, peer_subject
@@ -462,7 +462,7 @@ def test_what_a_hub_says_of_addresses_of_others_is_garbage() -> None:
         here = asker_of(world, ADDRESSES[0])
         there = 1 - here.number
         here.peers.send(there, Wants([], ADDRESSES[:2]))
-        here.peers.send(there, Uses(ADDRESSES[1:2]))
+        here.peers.send(there, Using(ADDRESSES[1:2]))
         here.peers.send(there, Gives([(ADDRESSES[0], 0.0, 0, False)], []))
         await asyncio.sleep(BATCH_S)
         assert world.hubs[there].addresses.garbage == 3

@@ -27,7 +27,6 @@ from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.address import Address
-from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.bus import NatsBus
@@ -162,26 +161,6 @@ def ownership_from(
         CrawlRecord(__version__, brief.crawl, brief.settings_hash),
         f"{place()}-{new_name()}",
         pause_s=SILENCE_S + longest_fetch_s(settings),
-        is_new=is_new,
-        clock=time.monotonic,
-    )
-
-
-def addresses_from(settings: BaseSettings, claim: Claim, *, is_new: bool) -> HubAddresses | None:
-    """The IP addresses of all hubs, as that of `claim` sees them.
-
-    None: it is the only hub, or no setting limits addresses. `is_new`: see `HubAddresses`.
-    """
-    ip_delay_s = read(settings, "IP_DELAY", float)
-    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
-    if claim.hubs == 1 or not (ip_delay_s > 0 or pages_max):
-        return None
-    return HubAddresses(
-        claim.number,
-        claim.hubs,
-        ip_delay_s=ip_delay_s,
-        pages_max=pages_max,
-        shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
         is_new=is_new,
         clock=time.monotonic,
     )

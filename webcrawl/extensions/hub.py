@@ -111,13 +111,6 @@ class Hub:
         if crawl.scheduler is not None:
             crawl.scheduler.wake()
 
-    def _recall(self) -> None:
-        """Take back what is leased and not sent: another hub may give its addresses to others."""
-        scheduler = crawl_of(self._crawler).scheduler
-        if scheduler is not None:
-            scheduler.give_back(lambda host: True)
-        self._server.recall()
-
     def _refuse(self, problem: str) -> None:
         logger.error("%s", problem)
         set_fatal_error(self._crawler, problem)

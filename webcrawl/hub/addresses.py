@@ -23,6 +23,7 @@ from msgspec import Meta
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.fetch.proxy import real_address
+from webcrawl.frontier.store import StoreError
 from webcrawl.hub.mesh import Letter, Mesh
 from webcrawl.hub.streams import Clock
 from webcrawl.hub.turns import Asker, Owner, Turn
@@ -37,7 +38,7 @@ Count = Callable[[Mapping[str, int], Sequence[str], int, int], Awaitable[Mapping
 _Pages = Annotated[int, Meta(ge=0, le=PAGES_MAX)]
 
 
-class Uses(Letter, frozen=True):
+class Using(Letter, frozen=True):
     """Addresses of the receiver's at which the sender has requests under way, and no others."""
 
     addresses: list[_Address]
@@ -140,7 +141,7 @@ class HubAddresses:
         mesh.on_begin(self._begins)
         mesh.on_end(self._ends)
         mesh.on_lost(self._lost)
-        mesh.on_letter(Uses, self._take_uses)
+        mesh.on_letter(Using, self._take_uses)
         mesh.on_letter(Wants, self._take_wants)
         mesh.on_letter(Gives, self._take_gives)
 
@@ -211,7 +212,8 @@ class HubAddresses:
             self._asker.end_all(now)
         self._flush(now)
         if self._counting is not None:
-            await self._counting
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
 
     async def _count(self) -> None:
         """Count the pages of the next turns."""
@@ -220,6 +222,8 @@ class HubAddresses:
             returned, self._owner.returned = self._owner.returned, {}
         try:
             given = await self._count_pages(returned, wanted, self._pages_max, PAGES_MAX)
+        except StoreError:  # the frontier's next batch raises it too, and the crawl ends
+            return
         finally:
             self._counting = None
         now = self._clock()
@@ -251,7 +255,7 @@ class HubAddresses:
             self._connected.add(hub)
             used, wished = self._asker.begin(hub, was_lost=was_lost)
             self._out[hub].wishes.extend(wished)
-        self._mesh.send(hub, Uses(used))
+        self._mesh.send(hub, Using(used))
         if was_lost:
             self._on_recall()
 
@@ -273,7 +277,7 @@ class HubAddresses:
 
     # Letters
 
-    def _take_uses(self, hub: int, letter: Uses) -> None:
+    def _take_uses(self, hub: int, letter: Using) -> None:
         now = self._clock()
         with self._lock:
             self._owner.uses(hub, self._ours(letter.addresses), now)
