@@ -30,6 +30,7 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.hub.checkpoints import Checkpoints
     from webcrawl.hub.packets import Brief
     from webcrawl.hub.whole import WholeCrawl
 
@@ -104,6 +105,7 @@ class Crawl:
         self.whole: WholeCrawl | None = None  # the crawl of several hubs; None: there is one
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
+        self.checkpoints: Checkpoints | None = None  # CLUSTER_CHECKPOINTS
         self.gate = Gate()
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers

@@ -255,10 +255,12 @@ class SteeringExtension:
         rate = (counters.crawled - before) / (time.monotonic() - since)
         of_target = f" of {target:,}" if target else ""
         allowed, denied = len(self._server.orders.allow), len(self._server.orders.deny)
+        checkpoints = crawl_of(self._crawler).checkpoints
         return (
             f"{self._state}: {counters.crawled:,}{of_target} pages,"
             f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
             + (f"; added: {allowed} of allow, {denied} of deny" if allowed or denied else "")
+            + (f"; {checkpoints.age}" if checkpoints is not None else "")
         )
 
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:

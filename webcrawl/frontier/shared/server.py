@@ -112,19 +112,10 @@ class FrontierServer(ServedFrontier):
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
 
-    # The frontier behind, which may learn these only when it joins other machines
-
     @property
-    def crawl_id(self) -> str:  # type: ignore[override]  # of the interface, an attribute
-        return self._frontier.crawl_id
-
-    @property
-    def resumed(self) -> bool:  # type: ignore[override]
-        return self._frontier.resumed
-
-    @property
-    def warnings(self) -> Sequence[str]:  # type: ignore[override]
-        return self._frontier.warnings
+    def behind(self) -> Frontier:
+        """The frontier itself, for this process's hub."""
+        return self._frontier
 
     # The frontier's interface, for the owner
 
