@@ -96,6 +96,9 @@ class FrontierServer(ServedFrontier):
         self.failed_seeds = frontier.failed_seeds
         self.log = frontier.log
         self.commands = frontier.commands
+        self.crawl_id = frontier.crawl_id
+        self.resumed = frontier.resumed
+        self.warnings = frontier.warnings
         self.is_ending = False
         self._frontier = frontier
         self.target = target
