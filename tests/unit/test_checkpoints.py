@@ -18,6 +18,7 @@ import pytest
 from xxhash import xxh3_64_hexdigest
 
 from tests.contracts.frontier import link
+from tests.mailing import receive
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
@@ -234,7 +235,7 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
         await put(run.frontier, "found")
         await put(run.frontier, "sent", "also", hub=0)
         mail = [FoundLink(link(f"http://{host_in(HUB)}/received"))]
-        await run.frontier.call(lambda state: state.receive(2, 1, mail, 0.0))
+        await run.frontier.call(lambda state: receive(state, 2, 1, mail, 0.0))
         await run.next()
         assert run.checkpoints.age == "the last checkpoint is 0 min old"
         run.serves = False  # another process has taken over
