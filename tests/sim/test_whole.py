@@ -21,14 +21,16 @@ from tests.unit.virtualtime import now
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.claims import Claim
 from webcrawl.hub.ending import STOPPED, End, Quiet
+from webcrawl.hub.ends import Ends
 from webcrawl.hub.mesh import Letter
-from webcrawl.hub.packets import TICK_S, Brief
+from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.steering import NoAnswerError, Obey, Reached
 from webcrawl.hub.target import PORTION_MAX, Places, Uses
 from webcrawl.hub.views import Count, State, Views
-from webcrawl.hub.whole import STEP_S, WholeCrawl
+from webcrawl.hub.whole import WholeCrawl
 
 HUBS = 3
 SEEDS = range(12)
@@ -43,7 +45,8 @@ class Work:
         self.urls = urls
         self.counters = Counters()
         self.failed_seeds: dict[str, str] = {}
-        self.log, self.commands, self.crawl_id = None, (), "crawl"
+        self.log, self.commands, self.warnings = None, (), ()
+        self.crawl_id, self.resumed = "crawl", False
         self.out = 0
         self.outbox: dict[int, tuple[int, int]] = {}
         self.inbox: defaultdict[int, int] = defaultdict(int)
@@ -98,9 +101,8 @@ class Hub:
         self.bus = SimBus(net)
         self.work = work
         self.server = FrontierServer(cast("Any", work), target=goal)
-        brief = Brief("crawl", "broad", {}, "hash", {}, [], has_rules=False, hubs=hubs)
         self.peers = Peers(
-            *(self.bus, brief, number),
+            *(self.bus, Claim("crawl", number, hubs)),
             longest_fetch_s=5.0,
             clock=now,
             new_name=_names.__next__,
@@ -109,7 +111,7 @@ class Hub:
         self.bus.on_lost = self.peers.end_all
         views = Views(number, hubs, f"place-{number}", work.counters, "since")
         self.whole = WholeCrawl(
-            *(self.peers, self.server, cast("Any", work), views, self),
+            *(self.peers, self.server, cast("Any", work), views, self, Ends(self.bus)),
             clock=now,
             utc=lambda: f"at {now():.0f}",
         )
@@ -119,17 +121,15 @@ class Hub:
         self.kept = Orders()
         self.retried: list[tuple[str, ...]] = []
         self.has_stopped = False
-        self._tasks = [asyncio.create_task(self._live()), asyncio.create_task(self._fetch())]
+        works = self._live(), self._fetch(), self.whole.run()
+        self._tasks = [asyncio.create_task(each) for each in works]
 
     async def _live(self) -> None:
         await self.peers.open()
-        ticks = count()
         while True:
             await self.bus.goes_on()
-            if next(ticks) % (TICK_S / STEP_S) == 0:
-                self.peers.tick()
-            self.whole.step()
-            await asyncio.sleep(STEP_S)
+            self.peers.tick()
+            await asyncio.sleep(TICK_S)
 
     async def _fetch(self) -> None:
         """As the frontier's server leases pages, and pages are answered."""
@@ -319,7 +319,7 @@ def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
 
 def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
     async def test() -> None:
-        world = calm((10_000, 10_000, 10_000))
+        world = calm((20_000, 20_000, 20_000))
         await asyncio.sleep(10.0)
         leader = world.hubs[0].whole
         lowest = await leader.recall(1 << 40)
@@ -328,8 +328,8 @@ def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
         leader.set_goal(world.goal)  # it is refused: all go on without one
         await asyncio.sleep(5.0)
         assert world.crawled > lowest
-        await leader.recall(lowest + 2000)
-        world.goal = lowest + 2000
+        await leader.recall(lowest + 9000)
+        world.goal = lowest + 9000
         leader.set_goal(world.goal)
         await asyncio.sleep(2.0)
         lower = await leader.recall(world.goal - 100)
@@ -412,19 +412,33 @@ def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("by", [0, 1])
-def test_a_stop_ends_all_that_are_there_and_those_that_come_back(by: int) -> None:
+@pytest.mark.parametrize("others_are_gone", [False, True])
+def test_a_stop_ends_all_that_are_there_and_those_that_come_back(
+    by: int, others_are_gone: bool
+) -> None:
+    """Also without hub 0; one that was cut off finds the end on the bus."""
+
     async def test() -> None:
         world = calm((1000, 1000, 1000))
         await asyncio.sleep(5.0)
-        world.cut(2, 30.0)
+        world.cut(2, 40.0)
         if by:
             world.hubs[0].kill()
         await asyncio.sleep(15.0)
         world.hubs[by].whole.end(STOPPED)
         await asyncio.sleep(1.0)
-        assert [hub.has_stopped for hub in world.hubs if hub is not world.hubs[by]][:1] == [not by]
+        assert not by or world.ends[1] == STOPPED
+        assert by or world.hubs[1].has_stopped
+        if others_are_gone:
+            for hub in world.hubs[by:2]:
+                hub.kill()
         await asyncio.sleep(60.0)
         assert world.hubs[2].has_stopped
+        if others_are_gone:  # the next run of the crawl is not ended by it
+            world.hubs[2].kill()
+            world.hubs = [world.start(number) for number in range(HUBS)]
+            await world.until(100, met=HUBS)
+            assert world.ends == ["finished"] * HUBS
 
     run(test())
 
