@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, cast
@@ -22,13 +23,13 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.hub.claims import Claim
-from webcrawl.hub.ending import STOPPED, End, Quiet
+from webcrawl.hub.ending import STOPPED, End, Quiet, Waves
 from webcrawl.hub.ends import Ends
 from webcrawl.hub.mesh import Letter
 from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.steering import NoAnswerError, Obey, Reached
-from webcrawl.hub.target import PORTION_MAX, Places, Uses
+from webcrawl.hub.target import PORTION_MAX, Allotment, Places, Uses
 from webcrawl.hub.views import Count, State, Views
 from webcrawl.hub.whole import WholeCrawl
 
@@ -277,22 +278,23 @@ def calm(urls: Sequence[int] = (0, 0, 0), goal: int = 0) -> World:
 # The target
 
 
+async def meet_target(*, kills: bool) -> None:
+    random = random_of_loop()
+    goal = random.randint(1, 400)
+    urls = [goal, random.randint(0, goal), random.randint(0, 30)]  # enough; some; few
+    random.shuffle(urls)
+    world = World(random, urls, goal)
+    await world.befall(kills=kills)
+    world.net.lost = 0.0
+    await world.until(600, met=HUBS)
+    assert world.crawled == goal
+    assert set(world.ends) == {"closespider_pagecount"}
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kills", [False, True])
 def test_the_target_is_met_exactly_whatever_befalls(seed: int, kills: bool) -> None:
-    async def test() -> None:
-        random = random_of_loop()
-        goal = random.randint(1, 400)
-        urls = [goal, random.randint(0, goal), random.randint(0, 30)]  # enough; some; few
-        random.shuffle(urls)
-        world = World(random, urls, goal)
-        await world.befall(kills=kills)
-        world.net.lost = 0.0
-        await world.until(600, met=HUBS)
-        assert world.crawled == goal
-        assert set(world.ends) == {"closespider_pagecount"}
-
-    run(test(), seed)
+    run(meet_target(kills=kills), seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -373,27 +375,25 @@ def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixt
 # The end
 
 
+async def find_end() -> None:
+    random = random_of_loop()
+    world = World(random, [1, 0, 0])
+    for work in world.works:
+        work.links_left = random.randint(0, 40)
+    befalling = asyncio.create_task(world.befall(kills=False))
+    for _ in range(4000):
+        await asyncio.sleep(0.25)
+        is_over = not any(work.urls or work.out or work.unapplied for work in world.works)
+        assert is_over or not any(world.ends)
+        if all(world.ends):
+            break
+    await befalling
+    assert world.ends == ["finished"] * HUBS
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
-    async def test() -> None:
-        random = random_of_loop()
-        world = World(random, [1, 0, 0])
-        for work in world.works:
-            work.links_left = random.randint(0, 40)
-        befalling = asyncio.create_task(world.befall(kills=False))
-
-        def is_over() -> bool:
-            return not any(work.urls or work.out or work.unapplied for work in world.works)
-
-        for _ in range(4000):
-            await asyncio.sleep(0.25)
-            assert is_over() or not any(world.ends)
-            if all(world.ends):
-                break
-        await befalling
-        assert world.ends == ["finished"] * HUBS
-
-    run(test(), seed)
+    run(find_end(), seed)
 
 
 def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureFixture) -> None:
@@ -611,3 +611,49 @@ def test_a_count_is_small_and_only_names_of_this_version_are_added() -> None:
         assert again.codes == Counter({"2xx": 1})
 
     run(test())
+
+
+# The tests see what they are there for
+
+
+def places_before_all_have_spoken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Allotment, "unheard", [])
+
+
+def one_wave(patch: pytest.MonkeyPatch) -> None:
+    real = Waves.step
+
+    def step(self: Waves) -> object:
+        self._first = self._answers or {}
+        return real(self)
+
+    patch.setattr(Waves, "step", step)
+
+
+def mail_under_way_is_no_matter(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hub, "unapplied", 0)
+    one_wave(patch)
+
+
+@pytest.mark.parametrize(
+    ("plant", "works"),
+    [
+        (places_before_all_have_spoken, partial(meet_target, kills=True)),
+        (one_wave, find_end),
+        (mail_under_way_is_no_matter, find_end),
+    ],
+)
+def test_planted_faults(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    works: Callable[[], Coroutine[Any, Any, None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch)
+    seen = 0
+    for seed in range(40):
+        try:
+            run(works(), seed)
+        except AssertionError:
+            seen += 1
+            break
+    assert seen

@@ -165,7 +165,7 @@ class WholeCrawl:
 
     async def _look_for_record(self) -> None:
         """This hub may not have heard the end."""
-        with suppress(BusError):
+        with suppress(BusError, TimeoutError):
             async with asyncio.timeout(LOOK_S):
                 reason = await self._ends.look()
                 if reason is not None:
@@ -287,7 +287,7 @@ class WholeCrawl:
             self._declaring = asyncio.create_task(self._declare(reason))
 
     async def _declare(self, reason: Reason) -> None:
-        with suppress(BusError):  # a hub that is away waits for the others
+        with suppress(BusError, TimeoutError):  # a hub that is away waits for the others
             async with asyncio.timeout(DECLARE_S):
                 await self._ends.declare(reason)
 
