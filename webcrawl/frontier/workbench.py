@@ -20,7 +20,6 @@ Invariants, checked by `audit`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Final
