@@ -66,6 +66,7 @@ class Visits:
         store, policy, now = state.store, state.policy, state.began_at
         assert store.visits is not None, "the store was opened without visits"
         self._line: VisitRows = store.visits
+        self._seen = store.seen
         self._is_on = policy.recrawl is not None
         self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)
         self._policy = policy
@@ -157,7 +158,7 @@ class Visits:
         return links
 
     def _link(self, url: str, state: VisitState) -> Link:
-        status = self._line.status(url)
+        status = self._seen.status(url)
         state.is_slotted = False
         return Link(
             url,
@@ -192,7 +193,7 @@ class Visits:
 
         None if it is not in the cycle.
         """
-        status = self._line.status(url)
+        status = self._seen.status(url)
         if status is None or not status.visit_ms:
             return None
         found = self._line.find(url)
@@ -245,7 +246,7 @@ class Visits:
             return self._taken(link)
         if link.payload:
             return None
-        status = self._line.status(link.url)
+        status = self._seen.status(link.url)
         if status is None or not status.visit_ms:
             if self._is_on:
                 return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
@@ -331,7 +332,7 @@ class Visits:
         self._weights = max(self._weights - state.weight, 0.0)
         self._marginal.plan(state.planned_s, 0.0)
         self._counters.visits["gone"] += 1
-        self._line.end(link.url)
+        self._line.set_due(link.url, 0)
 
     def _checks(self, link: Link, state: VisitState, outcome: Fetched) -> bool:
         """Whether the answer is a 304 that is checked: then its page is due at once."""
@@ -413,7 +414,7 @@ class Visits:
 
     def known_sitemap(self, link: Link, now: float) -> None:
         """As `known`, of a sitemap that robots.txt or an index names."""
-        status = self._line.status(link.url) if self._is_on else None
+        status = self._seen.status(link.url) if self._is_on else None
         if status is None:
             return
         if status.visit_ms:
@@ -424,7 +425,7 @@ class Visits:
 
     def _meet(self, link: Link, now: float) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
-        status = self._line.undated(link.url)
+        status = self._seen.undated(link.url)
         if status is not None:
             self._undated -= 1
             self._admit(link, status.time, self._settings.cycle_s, self._mean_weight, now)
@@ -473,7 +474,7 @@ class Visits:
 
     def _has_page(self, url: str) -> bool:
         """Whether the last answer of `url` was a page, and no error or redirect."""
-        status = self._line.status(url)
+        status = self._seen.status(url)
         return status is not None and status.outcome.removeprefix("sitemap ").startswith(_PAGE)
 
     def _believe(
