@@ -165,12 +165,13 @@ class Disposition:
             if home is not None:
                 home.mark_elsewhere(robots_task.origin)
             else:
-                self._end_foreign(robots_task)
+                self._mailbox.end_task(robots_task)
             return
         target = self._distributor.host(name)
         target.add_robots_task(robots_task)
         if home is None:
-            self._keep_foreign(robots_task)
+            assert self._mailbox is not None
+            self._mailbox.keep_task(robots_task)
         elif target is home:
             home.unmark_elsewhere(robots_task.origin)
         else:
@@ -297,17 +298,7 @@ class Disposition:
         assert self._mailbox is not None
         assert shard is not None
         self._mailbox.send(shard, mail)
-        self._end_foreign(robots_task)
-
-    def _keep_foreign(self, robots_task: RobotsTask) -> None:
-        assert self._mailbox is not None
-        self._mailbox.keep_task(robots_task)
-        self._state.backlog.foreign_tasks = len(self._mailbox.robots_tasks)
-
-    def _end_foreign(self, robots_task: RobotsTask) -> None:
-        assert self._mailbox is not None
         self._mailbox.end_task(robots_task)
-        self._state.backlog.foreign_tasks = len(self._mailbox.robots_tasks)
 
     # Failures
 

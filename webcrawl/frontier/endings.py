@@ -1,6 +1,6 @@
 """Notes the end of each URL's turn: for `scrapy explain` in the store, and in the crawl log.
 
-Decides nothing: `urloutcomes` and `candidates` decide how a turn ends, and call this module once
+Decides nothing: `outcomes` and `candidates` decide how a turn ends, and call this module once
 for it.
 """
 
