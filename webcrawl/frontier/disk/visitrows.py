@@ -47,7 +47,7 @@ class VisitRows:
         """The page is due at `at`. Its status, which is kept before, gets the time."""
         at_ms = max(ceil((at + self._utc_s) * 1000), 1)
         key = rows.visit_key(at_ms, self._seen.fingerprint(url))
-        self._line.add(key, rows.visit_row(url, state))
+        self._line.add(key, rows.encode((url, state)))
         self.set_due(url, at_ms)
 
     def find(self, url: str) -> tuple[float, bytes] | None:
