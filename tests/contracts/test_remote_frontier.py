@@ -538,12 +538,12 @@ def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> N
     async def check() -> None:
         server = served()
         first, told = Pair(server), []
-        first.remote.on_allowed = told.append
+        first.remote.on_allowed = lambda until, hub: told.append(until)
         server.allow_until(150.0)
         await first.remote.acquire(100.0, 1)
         assert told == [150.0]
         second = Pair(server)
-        second.remote.on_allowed = told.append
+        second.remote.on_allowed = lambda until, hub: told.append(until)
         await second.remote.acquire(100.0, 1)
         assert told == [150.0, 150.0]
         await first.die()

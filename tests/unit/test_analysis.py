@@ -27,6 +27,7 @@ from webcrawl.analysis.report import Report, make_report, open_crawl
 from webcrawl.analysis.state import CrawlState, merged, read_points, speeds
 from webcrawl.analysis.tables import listed
 from webcrawl.frontier.disk.folderlock import LOCK, hold
+from webcrawl.hub.claims import Claim, write_claim
 from webcrawl.report.card import Card, write_card
 
 CRAWL = "20261123045000-abcdef"
@@ -422,6 +423,30 @@ def test_of_a_url_in_two_folders_the_last_line_counts(tmp_path: Path) -> None:
             assert {row["status"] for row in rows(report, "codes")} == {200, 404}
 
 
+def test_of_two_folders_of_a_hub_the_one_that_ran_last_has_the_state(tmp_path: Path) -> None:
+    """The machine of hub 1 came back after its hub was restored on another one."""
+
+    def job(name: str, hub: int, started: str, crawled: int) -> Path:
+        folder = write(tmp_path / name, page(f"http://{name}.com/"))
+        dirs = {"warc_dir": str(folder), "report_dir": str(folder)}
+        write_card(
+            folder, Card(crawl=CRAWL, spider="broad", started=started, pid=1, version="0", **dirs)
+        )
+        write_claim(folder, Claim(CRAWL, hub, 3))
+        point = {"t": 1, "counts": {"crawled": crawled}}
+        (folder / f"series-{CRAWL}.jsonl").write_text(json.dumps(point) + "\n")
+        return folder
+
+    lost = job("lost", 1, "2026-11-23T05:00:00Z", 100)
+    restored = job("restored", 1, "2026-11-23T06:00:00Z", 20)
+    other = job("other", 0, "2026-11-23T05:00:00Z", 3)
+    for folders in ((lost, restored, other), (other, restored, lost)):
+        with reported(*folders) as report:
+            assert report.state.counts["crawled"] == 23
+            assert report.totals["pages_answered"] == 3, "the logs of all"
+            assert lines_of(report)[-1].startswith("2 hubs of 3: the figures are their part")
+
+
 def test_folders_of_two_crawls_or_one_twice_are_refused(tmp_path: Path) -> None:
     one = write(tmp_path / "1", page("http://a.com/"))
     other = write(tmp_path / "2", crawl="20261124000000-000000")
@@ -433,8 +458,8 @@ def test_folders_of_two_crawls_or_one_twice_are_refused(tmp_path: Path) -> None:
 
 def test_a_report_without_all_hubs_says_so(tmp_path: Path) -> None:
     one = write(tmp_path / "1", page("http://a.com/"))
-    settings = {"CLUSTER": "nats://bus", "CLUSTER_HUBS": 3}
-    report = {"crawl": CRAWL, "finished": "2026-11-23T06:00:00Z", "settings": settings}
+    whole = {"hub": 1, "hubs": [{}, {}, {}]}
+    report = {"crawl": CRAWL, "finished": "2026-11-23T06:00:00Z", "whole": whole}
     (one / "report.json").write_text(json.dumps(report))
     with reported(one) as one_of_three:
         assert lines_of(one_of_three)[-1].startswith("One hub of 3: the figures are its part")

@@ -1,7 +1,8 @@
 """Finds the files of one crawl, in a JOBDIR or in a REPORT_DIR. Reads names and small JSON files.
 
 A crawl with several hubs (CLUSTER_HUBS) has such folders for each of them: `find_crawls` makes one
-crawl of those that are given.
+crawl of those that are given. A hub that was restored on another machine has two folders, if the
+first machine is back: the log of both counts, and the frontier of the one that ran last.
 
 Invariant: changes nothing, and holds no lock, except for the moment in which it asks whether a
 crawl holds one.
@@ -17,9 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from webcrawl.config.build import hub_in
 from webcrawl.crawllog.files import log_files
 from webcrawl.frontier.disk.folderlock import LOCK, holders
 from webcrawl.frontier.disk.frontier import FOLDER
+from webcrawl.frontier.store import StoreError
 from webcrawl.report.card import read_card
 from webcrawl.report.series import series_path
 
@@ -32,7 +35,9 @@ class NoCrawlError(Exception):
 class CrawlFolder:
     """The files of one crawl. `jobdir` is None for a REPORT_DIR.
 
+    hub -- its number; None if the folder does not say it
     hubs -- of the whole crawl, as far as this folder knows
+    is_past -- the hub ran later in another folder
     beside -- the folders of other hubs, which are read as well
     """
 
@@ -42,7 +47,10 @@ class CrawlFolder:
     warc_dir: Path
     spider: str = ""  # its name, if a JOBDIR says it
     others: tuple[str, ...] = ()  # IDs of other crawls in `report_dir`, the oldest first
+    started: str = ""  # the last run, if a JOBDIR says it
+    hub: int | None = None
     hubs: int = 1
+    is_past: bool = False
     beside: tuple[CrawlFolder, ...] = ()
 
     @property
@@ -51,13 +59,17 @@ class CrawlFolder:
         return (replace(self, beside=()), *self.beside)
 
     @property
+    def hubs_given(self) -> int:
+        return sum(not part.is_past for part in self.parts)
+
+    @property
     def missing_hubs(self) -> str:
         """A line for a report that is not of the whole crawl; "" if it is."""
-        if len(self.parts) >= self.hubs:
+        if self.hubs_given >= self.hubs:
             return ""
-        one = len(self.parts) == 1
+        one = self.hubs_given == 1
         return (
-            f"{'One hub' if one else f'{len(self.parts)} hubs'} of {self.hubs}: the figures are"
+            f"{'One hub' if one else f'{self.hubs_given} hubs'} of {self.hubs}: the figures are"
             f" {'its' if one else 'their'} part of the crawl. `scrapy report` with the folders of"
             " all hubs has the whole crawl"
         )
@@ -117,11 +129,10 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
         report_dir=report_dir,
         warc_dir=Path(card.warc_dir) if card is not None else report_dir,
         spider=card.spider if card is not None else "",
+        started=card.started if card is not None else "",
         others=tuple(each for each in found if each != chosen),
     )
-    settings = found_folder.final_report.get("settings", {})
-    reported = settings.get("CLUSTER_HUBS", 1) if settings.get("CLUSTER") else 1
-    return replace(found_folder, hubs=max(reported, card.hubs if card is not None else 1))
+    return _as_hub(found_folder)
 
 
 def find_crawls(folders: Sequence[Path], crawl: str = "") -> CrawlFolder:
@@ -136,9 +147,27 @@ def find_crawls(folders: Sequence[Path], crawl: str = "") -> CrawlFolder:
     parts = [first, *others]
     if len({part.report_dir.resolve() for part in parts}) < len(parts):
         raise NoCrawlError("one folder is given twice: give one of each hub")
-    hubs = max(*(part.hubs for part in parts), len(parts))
+    last = {part.hub: part for part in sorted(parts, key=lambda part: part.started)}
+    parts = [
+        replace(part, is_past=part.hub is not None and part is not last[part.hub]) for part in parts
+    ]
+    hubs = max(*(part.hubs for part in parts), sum(not part.is_past for part in parts))
     spider = next((part.spider for part in parts if part.spider), "")
     return replace(parts[0], beside=tuple(parts[1:]), hubs=hubs, spider=spider)
+
+
+def _as_hub(folder: CrawlFolder) -> CrawlFolder:
+    """`folder` with its hub's number, if the crawl has several. NoCrawlError."""
+    try:
+        claim = hub_in(folder.jobdir) if folder.jobdir is not None else None
+    except StoreError as error:
+        raise NoCrawlError(str(error)) from None
+    if claim is not None:
+        return replace(folder, hub=claim.number, hubs=claim.hubs)
+    match folder.final_report.get("whole"):
+        case {"hub": int(hub), "hubs": list(hubs)}:
+            return replace(folder, hub=hub, hubs=len(hubs))
+    return folder
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
         "walls": {service: count for service, count, _ in report.walls},
         "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
         "unreadable_lines": report.unreadable,
-        **({"hubs": [len(folder.parts), folder.hubs]} if folder.hubs > 1 else {}),
+        **({"hubs": [folder.hubs_given, folder.hubs]} if folder.hubs > 1 else {}),
         **({"in_degree": {"domain": report.domain, **report.in_degree}} if report.domain else {}),
     }
 

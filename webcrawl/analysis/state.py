@@ -57,7 +57,7 @@ class CrawlState:
 
 def read_state(folder: CrawlFolder) -> CrawlState:
     """O(points). NoCrawlError if the frontier is damaged."""
-    states = [_read_part(part) for part in folder.parts]
+    states = [_read_part(part) for part in folder.parts if not part.is_past]
     return states[0] if len(states) == 1 else merged(states)
 
 
@@ -182,8 +182,10 @@ def levels_found(counts: dict[str, float]) -> dict[int, int]:
 
 def waiting(folder: CrawlFolder) -> Iterator[Waiting]:
     """URL, host, level and whether it is a seed, of each URL queued or under way. 4 µs each."""
-    for path in (part.frontier for part in folder.parts if part.frontier is not None):
-        with closing(Inspection(path)) as frontier:
+    for part in folder.parts:
+        if part.is_past or part.frontier is None:
+            continue
+        with closing(Inspection(part.frontier)) as frontier:
             for link in frontier.pending_links():
                 is_seed = not link.via and link.depth == 0
                 yield link.url, host_of(link.url), level_of(link.url), is_seed

@@ -12,14 +12,16 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.config.build import hub_in
 from webcrawl.config.explanation import SCOPE_SETTINGS, explained
 from webcrawl.config.kinds import SettingError
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.buckets import Buckets
 from webcrawl.live.client import NotRunning, Refused, ask
-from webcrawl.parse.urls import canonicalize
+from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError
 
 
@@ -40,7 +42,8 @@ class Command(ScrapyCommand):
             f"{self.short_desc()}: its outcome and the time, the scope rule, cap or robots.txt"
             " rule that decided, the rules of its host (RULES), its level, the page it was found"
             " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
-            " the last commit, also while the crawl runs, and changes nothing."
+            " the last commit, also while the crawl runs, and changes nothing. In a crawl with"
+            " several hubs, the hub that runs in JOBDIR asks the one that has the URL."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -54,9 +57,18 @@ class Command(ScrapyCommand):
             raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)
         jobdir = Path(settings["JOBDIR"])
         try:
-            if not is_begun(jobdir / FOLDER) and (lines := _in_memory(jobdir, url)):
+            hub = hub_in(jobdir)
+            owner = Buckets(hub.hubs).hub_of(host_of(url)) if hub is not None else 0
+            is_elsewhere = hub is not None and hub.number != owner
+            has_rows = is_begun(jobdir / FOLDER) and not is_elsewhere
+            if not has_rows and (lines := _of_running_crawl(jobdir, url)):
                 print(*lines, sep="\n")
                 return
+            if is_elsewhere:
+                raise StoreError(
+                    f"{url} is a URL of hub {owner}: give the JOBDIR of that hub, or ask while this"
+                    " one runs"
+                )
             frontier = Inspection(jobdir / FOLDER)
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
@@ -68,8 +80,8 @@ class Command(ScrapyCommand):
             self.exitcode = 1
 
 
-def _in_memory(jobdir: Path, url: str) -> list[str]:
-    """The lines of a running crawl with FRONTIER_STORE=memory; none if no crawl runs. Refused."""
+def _of_running_crawl(jobdir: Path, url: str) -> list[str]:
+    """The lines of the crawl that runs in `jobdir`; none if none runs. Refused."""
     try:
         answer = ask(jobdir, "GET", f"/explain?url={quote(url, safe='')}")
     except NotRunning:

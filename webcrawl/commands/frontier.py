@@ -16,6 +16,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.config.build import hub_in
 from webcrawl.crawl.keptcommands import shown, steered_by
 from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
@@ -98,13 +99,20 @@ class Command(ScrapyCommand):
             if opts.export:
                 _write(opts.export, (f"{url}\n" for _, url in frontier.pending()))
             else:
-                print(*frontier.summary(time.time()), *_commands(frontier), sep="\n")
+                lines = [*_which_hub(Path(args[0])), *frontier.summary(time.time())]
+                print(*lines, *_commands(frontier), sep="\n")
             frontier.close()
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()
         except (StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
+
+
+def _which_hub(jobdir: Path) -> list[str]:
+    """A line in a crawl with several hubs: this frontier is a part of the crawl's. StoreError."""
+    claim = hub_in(jobdir)
+    return [f"Hub {claim.number} of the {claim.hubs} hubs of {claim.crawl}"] if claim else []
 
 
 def _commands(frontier: Inspection) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
@@ -52,6 +53,7 @@ from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.packets import SILENCE_S
 from webcrawl.parse.jointrules import names_key
@@ -61,6 +63,9 @@ from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.reading.page import Options
 from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.hub.claims import Claim
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
@@ -215,6 +220,18 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
 def hubs_from(settings: BaseSettings) -> int:
     """The number of frontiers of the crawl: CLUSTER_HUBS, and 1 without CLUSTER."""
     return read(settings, "CLUSTER_HUBS", int) if settings.get("CLUSTER") else 1
+
+
+def hub_in(jobdir: Path) -> Claim | None:
+    """Which hub has this JOBDIR; None in a crawl with one hub or without CLUSTER. StoreError."""
+    if not (jobdir / "hub.json").exists():
+        return None
+    from webcrawl.hub.claims import ClaimError, read_claim  # noqa: PLC0415  (it loads nats-py)
+
+    try:
+        return read_claim(jobdir)
+    except ClaimError as error:
+        raise StoreError(str(error)) from None
 
 
 def job_folder(settings: BaseSettings) -> Path | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
@@ -50,7 +50,7 @@ SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
 _TOO_MANY = 429  # a bot wall asks for less, whatever its status
-TARGET_MET = "closespider_pagecount"  # the reason for which a crawl ends at its target
+TARGET_MET: Final = "closespider_pagecount"  # the reason for which a crawl ends at its target
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,14 +8,14 @@ the effect of an outcome, `visits` says which pages are fetched again, and `stor
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from webcrawl.crawllog.files import CrawlLog, LogError
 from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
-from webcrawl.frontier.caps import IP, Caps
+from webcrawl.frontier.caps import GIVEN, Caps
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disposition import Disposition
@@ -62,14 +62,15 @@ class CrawlState:
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        mail_after: int = 0,
         addresses: Addresses | None = None,
         others_ask_s: float = 0.0,
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others. `addresses`: the IP
-        addresses, if others ask them too. `others_ask_s`: fetchers of an earlier run may send
-        requests for so long.
+        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail
+        to them has higher numbers. `addresses`: the IP addresses, if others ask them too.
+        `others_ask_s`: fetchers of an earlier run may send requests for so long.
         """
         is_shard = abroad is not None or "mail" in store.numbers
         self._state = state = CoreState(
@@ -82,7 +83,7 @@ class CrawlState:
             asked_until=now + others_ask_s,
             active_max=active_max,
             addresses=addresses,
-            mailbox=Mailbox(store, abroad) if is_shard else None,
+            mailbox=Mailbox(store, abroad, mail_after) if is_shard else None,
         )
         self._store = store
         self._log = log
@@ -289,11 +290,22 @@ class CrawlState:
         if self._unsaved_deletions >= _DELETIONS_MAX:
             self._commit(self._committed_at)
 
-    def pages_by_address(self) -> list[tuple[str, int]]:
-        """Our counts of URLs at addresses, with MAX_PAGES_PER_IP. O(addresses ever asked)."""
-        self._commit(self._committed_at)
-        names = self._store.counts_under("caps", IP)
-        return [(name.removeprefix(IP), count) for name, count in names]
+    def give_pages(
+        self, returned: Mapping[str, int], wanted: Iterable[str], cap: int, most: int
+    ) -> dict[str, int]:
+        """Count URLs at the addresses `wanted`, for any hub: `most` each, and `cap` in all.
+
+        By address, how many. `returned` were counted and not used. On the disk when this returns.
+        """
+        counts, given = self._store.counts("caps"), {}
+        for address, pages in returned.items():
+            counts[GIVEN + address] = counts.get(GIVEN + address, 0) - pages
+        for address in wanted:
+            before = counts.get(GIVEN + address, 0)
+            given[address] = max(min(cap - before, most), 0)
+            counts[GIVEN + address] = before + given[address]
+        self.sync()
+        return given
 
     def keep_command(self, row: bytes) -> None:
         """Keep a command of the user for later runs. On the disk when this returns."""

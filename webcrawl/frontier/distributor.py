@@ -60,7 +60,6 @@ class Distributor:
             ip_clocks=polite.ip_delay_s > 0,
             ips_at=state.asked_until + polite.ip_delay_s if state.store.resumed else 0.0,
             shared=state.addresses,
-            pages_at=state.caps.pages_at,
         )
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
         # return them before the next one.

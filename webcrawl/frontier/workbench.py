@@ -20,7 +20,6 @@ Invariants, checked by `audit`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Final
@@ -43,11 +42,10 @@ class Workbench:
         ip_clocks: bool = True,
         ips_at: float = 0.0,
         shared: Addresses | None = None,
-        pages_at: Callable[[str], int] = lambda address: 0,
     ) -> None:
         """No address may be asked before `ips_at`.
 
-        `shared`: addresses that other frontiers ask too; then `pages_at` is our count of URLs.
+        `shared`: addresses that other frontiers ask too.
         """
         self.hosts: dict[str, Host] = {}
         self.active = 0  # hosts that are ready, parked, snoozed or leased
@@ -61,7 +59,6 @@ class Workbench:
         ] = []  # time, order, token, host or address
         self._tokens = 0
         self._shared = shared
-        self._pages_at = pages_at
         self._taken: Ip | None = None  # for the host that was popped last, which has no lease yet
 
     def __repr__(self) -> str:
@@ -175,7 +172,7 @@ class Workbench:
         """Take the shared address of `host`, which is popped, or note when to ask again."""
         assert self._shared is not None
         address, ip = host.addresses[0], host.ip
-        again_at = self._shared.take(address, now, self._pages_at(address))
+        again_at = self._shared.take(address, now)
         if again_at <= now:
             self._taken = ip
             return True

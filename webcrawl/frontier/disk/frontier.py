@@ -15,6 +15,7 @@ import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
@@ -66,6 +67,7 @@ class LocalFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        mail_after: int = 0,
         addresses: Addresses | None = None,
         crawl: str = "",
         others_ask_s: float = 0.0,
@@ -76,7 +78,8 @@ class LocalFrontier(Frontier):
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several hubs, and these are the others.
-        `addresses`: the IP addresses, if others ask them too.
+        `mail_after`: the mail to them has higher numbers. `addresses`: the IP addresses, if others
+        ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
         `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
         `refuses_shards`: a folder of one of several hubs is a StoreError. `in_memory`: without a
@@ -113,6 +116,7 @@ class LocalFrontier(Frontier):
                 now=now,
                 utc_s=utc_s,
                 abroad=abroad,
+                mail_after=mail_after,
                 addresses=addresses,
                 others_ask_s=others_ask_s,
             )
@@ -131,6 +135,7 @@ class LocalFrontier(Frontier):
         self._broken: StoreError | None = None
         # Of a shard, as of the last batch: see `CrawlState`.
         self._is_shard = is_shard
+        self._addresses = addresses
         self.outbox: Mapping[int, tuple[int, int]] = {}
         self.inbox: Mapping[int, int] = {}
         self.fresh = 0
@@ -218,7 +223,8 @@ class LocalFrontier(Frontier):
         return await self._executor.do(write, waits=True)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return self._next_at[lane]
+        at = self._next_at[lane]
+        return at if self._addresses is None or at == inf else min(at, self._addresses.next_at())
 
     @property
     def supply(self) -> int:

@@ -124,12 +124,6 @@ class Store:
         """The numbers of one kind ("caps", "pages", "sitemaps"), by name."""
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
 
-    def counts_under(self, kind: str, prefix: str) -> list[tuple[str, int]]:
-        """The numbers whose name begins with `prefix`, as of the last commit."""
-        of_kind = rows.COUNT + kind.encode() + b" "
-        found = self._db.rows(of_kind + prefix.encode())
-        return [(key[len(of_kind) :].decode(), int.from_bytes(row)) for key, row in found]
-
     def original(self, content: bytes) -> Original | None:
         """The first page with `content`, a digest or a prefixed digest (`contents`)."""
         row = self._db.get(rows.CONTENT + content)

@@ -45,12 +45,15 @@ _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
-    """The target of a crawl with several hubs: this hub has a part of it.
+    """A crawl with several hubs (`hub.target`), of which this frontier is one.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known
     answered, places -- answered pages of this hub, and how many they may be
     left -- places that no hub has
+    is_met -- the target is met
+    is_held -- no lease is given before hub 0 has said how the crawl is steered
+    has_ended -- all hubs are finished: until then, none is
     """
 
     @property
@@ -71,12 +74,18 @@ class Whole(Protocol):
     @property
     def is_met(self) -> bool: ...
 
+    @property
+    def is_held(self) -> bool: ...
+
+    @property
+    def has_ended(self) -> bool: ...
+
 
 class FrontierServer(Frontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
-    whole -- the target of all hubs, in place of `target`; None: there is one frontier
+    whole -- the crawl of all hubs, with its target in place of `target`; None: there is one hub
     out -- pages that are leased, in all processes
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
@@ -101,10 +110,16 @@ class FrontierServer(Frontier):
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
+        self._recalls = 0
         self._allowed_until = inf
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
+
+    @property
+    def behind(self) -> Frontier:
+        """The frontier itself, for this process's hub."""
+        return self._frontier
 
     # The frontier's interface, for the owner
 
@@ -117,7 +132,12 @@ class FrontierServer(Frontier):
         self._notify_members(now)
         if now < self._own_next_at[lane]:
             return []
-        return await self.lease(now, limit, lane)
+        recalls = self._recalls
+        leases = await self.lease(now, limit, lane)
+        if leases and recalls != self._recalls:  # meanwhile
+            await self.release([(lease, Returned()) for lease in leases], now)
+            return []
+        return leases
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         left = max(self._room, 0)
@@ -190,6 +210,8 @@ class FrontierServer(Frontier):
         return await self._frontier.overview(now, limit)
 
     def is_finished(self) -> bool:
+        if self.whole is not None:
+            return self.whole.has_ended
         return self._frontier.is_finished()
 
     def inspect(self) -> Inspection | None:
@@ -208,9 +230,13 @@ class FrontierServer(Frontier):
 
     # For the served processes
 
+    @property
+    def is_held(self) -> bool:
+        return self.whole is not None and self.whole.is_held
+
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         """`acquire` for any process; that of the owner may have to wait for others."""
-        if self.orders.is_paused:
+        if self.orders.is_paused or self.is_held:
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
@@ -228,6 +254,8 @@ class FrontierServer(Frontier):
 
     def ready_at(self, lane: Lane) -> float:
         """When an `acquire` of any process may give leases of `lane`."""
+        if self.is_held:
+            return inf
         if self.goal:
             is_page = lane is Lane.PAGES
             missing = self._room if is_page else self._missing_pages(time.monotonic())
@@ -252,7 +280,7 @@ class FrontierServer(Frontier):
         return self.target - self.lowest_target
 
     def places_changed(self) -> None:
-        """`whole` has other places for this hub."""
+        """`whole` has other places for this machine."""
         self._notify_members(time.monotonic())
 
     def _missing_pages(self, now: float) -> int:
@@ -275,6 +303,15 @@ class FrontierServer(Frontier):
         """
         self.orders = orders
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
+
+    def recall(self) -> None:
+        """Let the other processes give back all leases so far whose requests are not sent.
+
+        The owner gives back its own; what it acquires now goes back here.
+        """
+        self._recalls += 1
+        for member in self._members:
+            member.recall()
 
     def allow_until(self, at: float) -> None:
         """The other processes may send requests until then: see `fetch.gate`."""
