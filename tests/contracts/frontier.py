@@ -35,7 +35,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.shared.client import RemoteFrontier
+from webcrawl.frontier.shared.client import ClientFrontier, RemoteFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.items import Original
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
@@ -1104,7 +1104,7 @@ class RemoteContract(FrontierContract):
     # It asks before it knows.
     test_a_new_frontier_is_finished_and_waits_for_ever = None
 
-    def connect(self, server: FrontierServer) -> tuple[RemoteFrontier, Close]:
+    def connect(self, server: FrontierServer) -> tuple[ClientFrontier, Close]:
         """A frontier that `server` serves, and what closes it."""
         raise NotImplementedError
 
@@ -1130,6 +1130,7 @@ class RemoteContract(FrontierContract):
         # Those of the crawl, for the contract to see.
         remote.counters = frontier.counters
         remote.overview = server.overview  # type: ignore[method-assign]
-        remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
+        if isinstance(remote, RemoteFrontier):
+            remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
         self._closing.append(close)
         return remote

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +15,11 @@ import pytest
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Lane
+from webcrawl.frontier.lease import Lane, Link
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub import fetching, joining
+from webcrawl.hub import allhubs, fetching, joining
+from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.hub.fetching import CHANGED, HubFrontier
 from webcrawl.hub.packets import ASK, Brief, Hello, Packet, encode, hub_subject
@@ -54,11 +55,17 @@ class Near(Bus):
 class Machines:
     """A hub, and fetchers."""
 
-    def __init__(self, server: FrontierServer) -> None:
+    def __init__(
+        self,
+        server: FrontierServer,
+        number: int = 0,
+        handlers: dict[str, Callable[[bytes], None]] | None = None,
+    ) -> None:
         self.server = server
-        self._handlers: dict[str, Callable[[bytes], None]] = {}
-        self._names = map(str, count(1))
-        self.left: list[str] = []
+        self.number = number
+        self._handlers = {} if handlers is None else handlers
+        self._names = map(str, count(1 + 1_000 * number))
+        self.left: list[tuple[str, dict[str, Any]]] = []
         self.sessions = Sessions(
             Near(self._handlers),
             server,
@@ -67,10 +74,11 @@ class Machines:
             longest_fetch_s=5.0,
             clock=lambda: 1_000.0,
             new_name=self._names.__next__,
-            on_exit=lambda reason, stats: self.left.append(reason),
+            on_exit=lambda reason, stats: self.left.append((reason, stats)),
+            number=number,
         )
         self.sessions.serves_until = float("inf")
-        for subject in (ASK, hub_subject(0)):
+        for subject in (ASK, hub_subject(number)):
             self._handlers[subject] = self.sessions.receive
         self._lives: list[asyncio.Task[str]] = []
 
@@ -78,10 +86,10 @@ class Machines:
         name = next(self._names)
         return HubFrontier(
             Near(self._handlers), brief, name, f"machine-{name}",
-            clock=lambda: 1_000.0, new_name=self._names.__next__,
+            clock=lambda: 1_000.0, new_name=self._names.__next__, number=self.number,
         )  # fmt: skip
 
-    def start(self, fetcher: HubFrontier) -> asyncio.Task[str]:
+    def start(self, fetcher: HubFrontier | AllHubs) -> asyncio.Task[str]:
         self._lives.append(asyncio.create_task(fetcher.wait_for_end()))
         return self._lives[-1]
 
@@ -104,6 +112,35 @@ class TestHubFrontier(RemoteContract):
         fetcher = machines.fetcher()
         machines.start(fetcher)
         return fetcher, machines.close
+
+
+class Connected(AllHubs):
+    """Has sessions before its first call."""
+
+    async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
+        while not all(hub.frontier.is_connected for hub in self._hubs):  # noqa: ASYNC110  (two turns)
+            await asyncio.sleep(0)
+        return await super().put(links, now, force=force)
+
+
+class TestAllHubs(RemoteContract):
+    """With two hubs, of which the second one has no host: caps and addresses are of one hub."""
+
+    @pytest.fixture(autouse=True)
+    def patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(allhubs, "LATE_S", 60.0)
+
+    def connect(self, server: FrontierServer) -> tuple[AllHubs, Close]:
+        machines = Machines(server)
+        other = Machines(FrontierServer(memory_frontier()), 1, machines._handlers)
+        fetcher = Connected([each.fetcher() for each in (machines, other)], lambda host: 0)
+        machines.start(fetcher)
+
+        async def close() -> None:
+            await machines.close()
+            await other.close()
+
+        return fetcher, close
 
 
 def run(check: Callable[[Machines], Coroutine[Any, Any, None]]) -> None:
@@ -129,7 +166,7 @@ def test_a_fetcher_that_exits_gives_its_leases_back_and_leaves() -> None:
         await asyncio.sleep(0)
         machines.sessions.tick()
         await leaving
-        assert machines.left == ["shutdown"]
+        assert machines.left == [("shutdown", {"n": 1})]
         assert len(await machines.server.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
 
     run(check)

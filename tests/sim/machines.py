@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from msgspec.structs import replace
+
 from tests.sim.bus import Net, SimBus
 from tests.sim.processes import Fetcher, kill_frontier, own_frontier
 from tests.sim.web import LONGEST_FETCH_S, Judge, Web
@@ -16,11 +18,14 @@ from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.lease import Lease, Outcome
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.allhubs import AllHubs
+from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
 from webcrawl.hub.records import CrawlRecord, Ownership
 from webcrawl.hub.service import HubService
 from webcrawl.hub.sessions import Sessions
+from webcrawl.parse.urls import host_of
 
 DELAY_S = 2.0  # much less than SILENCE_S: a lease that goes back too early is asked for too early
 _BEFORE_S = 8.0  # from a lease to its request, at most
@@ -35,19 +40,23 @@ class Machine(Fetcher):
     ) -> None:
         self.bus = bus
         self.gate = Gate()
-        self._epoch = 0
+        self._unsent: set[Lease] = set()
         super().__init__(web, judge, frontier, random)
 
     async def may_send(self, lease: Lease) -> bool:
-        epoch = self._epoch
+        self._unsent.add(lease)
         await self.sleep(self._random.random() * _BEFORE_S)
-        while self.gate.is_shut or self.bus.is_stopped:
+        where = lease.url or lease.host
+        while self.gate.holds(where) or self.bus.is_stopped:
             try:
-                await self.gate.wait(lease.url or lease.host)
+                await self.gate.wait(where)
             except FetchFailed:
-                return False
+                self._unsent.discard(lease)
+                break
             await self.sleep(0.0)
-        return epoch == self._epoch
+        may_send = lease in self._unsent
+        self._unsent.discard(lease)
+        return may_send
 
     def fetch_s(self) -> float:
         return LONGEST_FETCH_S if self._random.random() < 0.3 else super().fetch_s()
@@ -56,12 +65,15 @@ class Machine(Fetcher):
         await asyncio.sleep(seconds)
         await self.bus.goes_on()
 
-    def allow(self, until: float) -> None:
-        """As `scheduler.controls` does: leases whose request is not sent go back after a cut."""
+    def give_back(self, has_changed: Callable[[str], bool]) -> None:
+        """As `scheduler.controls` does: leases whose request is not sent go back."""
+        self._unsent = {lease for lease in self._unsent if not has_changed(lease.host)}
+        self.gate.cut(lambda url: has_changed(host_of(url) if "//" in url else url))
+
+    def allow(self, until: float, hub: int = 0) -> None:
         if self.gate.is_cut_off:
-            self._epoch += 1
-            self.gate.cut(lambda url: True)
-        self.gate.allow_until(until)
+            self.give_back(lambda host: True)
+        self.gate.allow_until(until, hub)
         self.wake()
 
     async def _take(self) -> int:
@@ -80,24 +92,42 @@ class SimFrontier(HubFrontier):
 
     def _renew(self) -> None:
         super()._renew()
-        self.machine.lose_leases()
+        self.machine.lose_leases(self)
 
 
 class RemoteMachine(Machine):
-    """A fetcher."""
+    """A fetcher, with a session to each hub."""
 
-    def __init__(self, web: Web, judge: Judge, net: Net, name: str) -> None:
+    def __init__(self, web: Web, judge: Judge, net: Net, name: str, hubs: int = 1) -> None:
         bus = SimBus(net)
-        self.remote = SimFrontier(
-            bus, BRIEF, name, f"machine-{name}", clock=now, new_name=_names(net.random)
-        )
-        self.remote.machine = self
-        super().__init__(web, judge, self.remote, net.random, bus)
-        self.remote.on_ready = self.wake
-        self.remote.on_allowed = self.allow
-        self._life = asyncio.create_task(self.remote.wait_for_end())
+        brief = replace(BRIEF, hubs=hubs)
+        names = _names(net.random)
+        self.remotes = [
+            SimFrontier(
+                bus, brief, f"{name}{number}", f"machine-{name}", clock=now, new_name=names,
+                number=number,
+            )
+            for number in range(hubs)
+        ]  # fmt: skip
+        for each in self.remotes:
+            each.machine = self
+        self._hub_of_host = Buckets(hubs).hub_of
+        remote = AllHubs(self.remotes, self._hub_of_host) if hubs > 1 else self.remotes[0]
+        self._unsure: dict[Lease, str] = {}  # released, and the hub has not answered
+        super().__init__(web, judge, remote, net.random, bus)
+        self.remote = remote
+        self.gate.hub_of = remote.hub_of
+        remote.on_ready = self.wake
+        remote.on_allowed = self.allow
+        remote.give_back = self.give_back
+        self._life = asyncio.create_task(remote.wait_for_end())
+
+    @property
+    def is_served(self) -> bool:
+        return all(each.is_connected for each in self.remotes)
 
     def kill(self) -> None:
+        self.held.update(self._unsure)
         super().kill()
         self._life.cancel()
         self.bus.kill()
@@ -114,25 +144,31 @@ class RemoteMachine(Machine):
         self.bus.kill()
 
     async def release(self, lease: Lease, outcome: Outcome) -> None:
-        if lease not in self.remote._keys:
+        number = self._hub_of_host(lease.host)
+        remote = self.remotes[number]
+        if lease not in remote._keys:
             self.lose(lease)
             return
-        stream = self.remote._stream
+        stream = remote._stream
+        self._unsure[lease] = self.held.pop(lease)
         await self.frontier.release([(lease, outcome)], now())
-        if stream is self.remote._stream and not self.remote._gives_up:
-            self.held.pop(lease, None)
+        if isinstance(self.remote, AllHubs) and (calls := set(self.remote._hubs[number].calls)):
+            await asyncio.wait(calls)
+        is_sure = stream is remote._stream and not remote._gives_up
+        if is_sure and lease in self._unsure:
+            del self._unsure[lease]
             self._judge.released(lease, outcome)
         else:
             self.lose(lease)
 
-    def lose_leases(self) -> None:
-        """The hub has given all leases so far to others, or will."""
-        for lease in tuple(self.held):
-            if self.held[lease]:
+    def lose_leases(self, remote: SimFrontier | None = None) -> None:
+        """The hub of `remote`, or all, has given all leases so far to others, or will."""
+        for lease, url in [*self.held.items(), *self._unsure.items()]:
+            if url and remote in (None, self.remotes[self._hub_of_host(lease.host)]):
                 self.lose(lease)
 
     def lose(self, lease: Lease) -> None:
-        if url := self.held.pop(lease, ""):
+        if url := self.held.pop(lease, "") or self._unsure.pop(lease, ""):
             self._judge.excused[url] += 1
 
 

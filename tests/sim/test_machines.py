@@ -84,7 +84,7 @@ class World:
         self.net.lost = 0.0
         self.join()
         await asyncio.sleep(120.0)
-        alone = [each for each in self.fetchers if not each.remote._stream.session]
+        alone = [each for each in self.fetchers if not each.is_served]
         if alone and self.judge.fault is None:
             raise BrokenPromiseError(f"{len(alone)} fetchers have no session")
 

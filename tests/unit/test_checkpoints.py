@@ -18,6 +18,7 @@ import pytest
 from xxhash import xxh3_64_hexdigest
 
 from tests.contracts.frontier import link
+from tests.mailing import receive
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
@@ -34,12 +35,11 @@ from webcrawl.hub.checkpoints import (
     CheckpointError,
     Checkpoints,
     files_of,
-    find_checkpoint,
     folder_of,
     newest,
-    restore,
     write_checkpoint,
 )
+from webcrawl.hub.restoring import find_checkpoint, restore
 
 HUBS, HUB = 3, 1
 HEADER = Checkpoint("20261126180000-abcdef", HUBS, HUB)
@@ -182,7 +182,7 @@ def test_two_crawls_and_two_hubs_in_one_folder_do_not_touch_each_other(
         write_checkpoint(root, header, states[0])
     for header in headers:
         assert find_checkpoint(folder_of(root, header))[1].crawl == header.crawl
-    with pytest.raises(CheckpointError, match="give one of .*abcdef-hub-0, .*abcdef-hub-1, "):
+    with pytest.raises(CheckpointError, match=r"give one of .*abcdef-hub-0, .*abcdef-hub-1, "):
         find_checkpoint(root)
 
 
@@ -235,7 +235,7 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
         await put(run.frontier, "found")
         await put(run.frontier, "sent", "also", hub=0)
         mail = [FoundLink(link(f"http://{host_in(HUB)}/received"))]
-        await run.frontier.call(lambda state: state.receive(2, 1, mail, 0.0))
+        await run.frontier.call(lambda state: receive(state, 2, 1, mail, 0.0))
         await run.next()
         assert run.checkpoints.age == "the last checkpoint is 0 min old"
         run.serves = False  # another process has taken over
@@ -276,7 +276,7 @@ def test_what_cannot_be_written_is_a_line_and_the_crawl_goes_on(
         await put(run.frontier, "1")
         await run.next()
         root.rename(away)  # a mount that is lost
-        while not lines():
+        while not lines():  # noqa: ASYNC110  (a line of the log sets no event)
             await asyncio.sleep(0)
         await put(run.frontier, "2")
         away.rename(root)

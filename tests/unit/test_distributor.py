@@ -75,7 +75,7 @@ def test_robots_txt_is_not_asked_for_where_the_ip_cap_is_full() -> None:
     made = parts(caps=Caps(per_ip=1))
     made.put("http://a/")
     host = made.resolve("a", "10.0.0.1")
-    made.distributor._caps.take_ip("10.0.0.1")
+    made.distributor._state.caps.take_ip("10.0.0.1")
     assert made.distributor.next_step(host, NOW) is Step.PAGE, "to be dropped"
     assert made.counters.robots_attempted == 0
 
@@ -130,28 +130,6 @@ def test_the_hosts_beyond_the_active_ones_wait_best_first(store: Store) -> None:
     made.distributor.wake(NOW)
     assert made.host("c").state is State.READY
     assert made.distributor.bench.active == 1
-
-
-def test_fewer_active_hosts_take_no_lease_back_and_more_are_active_at_once(
-    store: Store,
-) -> None:
-    made = parts(OPEN, store=store, active_max=2)
-    distributor = made.distributor
-    made.put("http://a/1", "http://b/1", "http://c/1/2")
-    made.commit()
-    a, b = made.host("a"), made.host("b")
-    distributor.bench.lease(a, with_ip=False)
-    distributor.active_max = 1
-    distributor.wake(NOW)
-    assert (a.state, b.state, distributor.bench.active) == (State.LEASED, State.READY, 2)
-    distributor.bench.idle(a)
-    distributor.settle(a, NOW)
-    assert (a.state, distributor.bench.active) == (State.WAITING, 1)
-    made.commit()
-    distributor.active_max = 3
-    assert distributor.next_at()[Lane.ADMISSIONS] == 0.0
-    distributor.wake(NOW)
-    assert distributor.bench.active == 3
 
 
 def test_a_host_in_the_store_is_dropped_from_memory(store: Store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.snapshots import HOSTILE, snapshot
+from tests.unit.snapshots import HOSTILE, of_hubs, snapshot
 from webcrawl.live.metrics import LABELS_MAX, exposition
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -105,10 +105,30 @@ def test_the_page_names_every_metric_with_its_type_and_labels() -> None:
         for name, labels in metrics
     }
     served = {
-        family.name: (family.type, {label for s in family.samples for label in s.labels})
-        for family in read(snapshot()).values()
+        family.name: (family.type, {label for s in family.samples for label in s.labels} - {"hub"})
+        for family in read(of_hubs()).values()
     }
     assert documented == served
+
+
+def test_with_several_hubs_each_sample_has_its_hub_and_gauges_are_of_all() -> None:
+    families = read(of_hubs())
+    assert {s.labels["hub"] for family in families.values() for s in family.samples} == {"0"}
+    one_hub = read(snapshot())
+    assert not any("hub" in s.labels for family in one_hub.values() for s in family.samples)
+    of_all = {
+        name.removeprefix("webcrawl_"): family.samples[0].value
+        for name, family in families.items()
+        if name not in one_hub
+    }
+    assert of_all == {
+        "hubs": 3,
+        "hubs_away": 1,
+        "whole_pages": 380,
+        "whole_pending_urls": 2_469_134,
+        "whole_pages_per_second": 175.0,
+        "whole_unapplied_links": 15,
+    }
 
 
 def test_each_expression_of_the_dashboard_uses_metrics_that_exist() -> None:

@@ -11,6 +11,8 @@ import os
 import re
 import socket
 import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, cast
 
@@ -19,12 +21,17 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.config.build import domains_of
+from webcrawl.config.build import domains_of, job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.address import Address
+from webcrawl.hub.allhubs import AllHubs
+from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.bus import NatsBus
+from webcrawl.hub.checkpoints import Checkpoint, Checkpoints
+from webcrawl.hub.claims import Claim
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
 from webcrawl.hub.records import CrawlRecord, Ownership
@@ -128,12 +135,19 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     return problems
 
 
-def hub_frontier(settings: BaseSettings, brief: Brief, rules: HostRules | None) -> HubFrontier:
+def hub_frontier(
+    settings: BaseSettings, brief: Brief, rules: HostRules | None
+) -> HubFrontier | AllHubs:
     """The frontier of a fetcher; its bus is not connected."""
-    frontier = HubFrontier(
-        bus_from(settings), brief, new_name(), place(), clock=time.monotonic, new_name=new_name,
-        rules=rules,
-    )  # fmt: skip
+    bus = bus_from(settings)
+    hubs = [
+        HubFrontier(
+            bus, brief, new_name(), place(), clock=time.monotonic, new_name=new_name, rules=rules,
+            number=number,
+        )
+        for number in range(brief.hubs)
+    ]  # fmt: skip
+    frontier = AllHubs(hubs, Buckets(len(hubs)).hub_of) if len(hubs) > 1 else hubs[0]
     frontier.crawl_id = brief.crawl
     return frontier
 
@@ -150,6 +164,22 @@ def ownership_from(
         is_new=is_new,
         clock=time.monotonic,
     )
+
+
+def checkpoints_from(
+    settings: BaseSettings,
+    claim: Claim,
+    frontier: LocalFrontier,
+    *,
+    serves: Callable[[], bool],
+    on_made: Callable[[Mapping[int, int]], None],
+) -> Checkpoints | None:
+    """The checkpoints of the hub of `claim`; None without CLUSTER_CHECKPOINTS."""
+    jobdir, root = job_folder(settings), settings.get("CLUSTER_CHECKPOINTS")
+    if jobdir is None or not root:
+        return None
+    header = Checkpoint(claim.crawl, claim.hubs, claim.number)
+    return Checkpoints(Path(root), jobdir, header, frontier, serves=serves, on_made=on_made)
 
 
 def new_name() -> str:

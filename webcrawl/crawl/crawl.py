@@ -7,7 +7,7 @@ them only the crawler. So their shared state is one typed object on the crawler.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -30,11 +30,16 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.hub.checkpoints import Checkpoints
     from webcrawl.hub.packets import Brief
+    from webcrawl.hub.whole import WholeCrawl
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 # Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).
 BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
+
+
+Explain = Callable[[str], Awaitable[list[str]]]
 
 
 @runtime_checkable
@@ -97,12 +102,14 @@ class Crawl:
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
-
+        self.whole: WholeCrawl | None = None  # the crawl of several hubs; None: there is one
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
+        self.checkpoints: Checkpoints | None = None  # CLUSTER_CHECKPOINTS
         self.gate = Gate()
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers
+        self.explain: Explain | None = None  # why a URL is fetched or not (`live`)
         self.is_refused = False  # this process must not serve its crawl (CLUSTER): exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 

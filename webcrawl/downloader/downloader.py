@@ -45,7 +45,7 @@ class Downloader(ScrapyDownloader):
             self._refuse_bypass(request)
         lease = lease_of(request)
         crawl = self._crawl
-        if crawl.gate.is_shut or (lease is not None and _is_denied(lease, crawl.scope)):
+        if crawl.gate.holds_some or (lease is not None and _is_denied(lease, crawl.scope)):
             await _pass(request, lease, crawl)
         if lease is None:
             return await super()._enqueue_request(request)

@@ -15,6 +15,7 @@ from scrapy.exceptions import CloseSpider
 from webcrawl import scrapy_private
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.extensions.worker import WorkerMiddleware
+from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.joining import open_bus
 from webcrawl.hub.packets import TICK_S
@@ -66,5 +67,5 @@ class FetcherMiddleware(WorkerMiddleware):
         await self._hub.bus.close()
 
     @property
-    def _hub(self) -> HubFrontier:
-        return cast("HubFrontier", crawl_of(self._crawler).frontier)
+    def _hub(self) -> HubFrontier | AllHubs:
+        return cast("HubFrontier | AllHubs", crawl_of(self._crawler).frontier)

@@ -15,6 +15,7 @@ from webcrawl.config.build import leads_crawl
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.extensions.processes import add_counts
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.signals import crawl_closing
 
@@ -43,6 +44,7 @@ class Hub:
     def spider_opened(self) -> None:
         # Only a crawl with a hub loads nats-py.
         from webcrawl.config import hub as config  # noqa: PLC0415
+        from webcrawl.hub.claims import Claim  # noqa: PLC0415
         from webcrawl.hub.service import HubService  # noqa: PLC0415
         from webcrawl.hub.sessions import Sessions  # noqa: PLC0415
 
@@ -75,6 +77,13 @@ class Hub:
             allow=self._allow_until,
             refuse=self._refuse,
             clock=time.monotonic,
+        )
+        claim, local = Claim(crawl.crawl_id, 0, 1), server.behind
+        assert isinstance(local, LocalFrontier)
+        self._checkpoints = crawl.checkpoints = config.checkpoints_from(
+            *(settings, claim, local),
+            serves=lambda: self._service.sessions.serves,
+            on_made=lambda inbox: None,
         )
         self._allow_until(time.monotonic())
         self._opening = asyncio.create_task(self._open())
@@ -112,11 +121,15 @@ class Hub:
     def crawl_closing(self) -> None:
         """A signal handler. Tells the fetchers to end, with the reason if it is known already."""
         self._server.end("finished" if self._server.is_finished() else "shutdown")
+        if self._checkpoints is not None:
+            self._checkpoints.stop()
 
     async def spider_closed(self, reason: str) -> None:
         """A signal handler: the frontier is closed."""
         if self._opening is not None:
             self._opening.cancel()
+        if self._checkpoints is not None:
+            await self._checkpoints.close(is_clean=reason != "frontier_error")
         await self._service.close("" if reason in RESUMED else reason)
         await self._bus.close()
         for stats in self._stats:

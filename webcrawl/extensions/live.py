@@ -67,6 +67,7 @@ class Live:
             if self._live and crawl_of(self._crawler).scheduler is None:
                 logger.warning("No live page: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return  # the frontier could not be opened: another crawl may run in JOBDIR
+        crawl_of(self._crawler).explain = self._crawl.explain
         if self._jobdir is not None:
             self._open_socket(self._jobdir)
         if self._live:

@@ -27,6 +27,8 @@ from webcrawl.report.lines import (
     named_rates,
     outcome_line,
     summary,
+    whole_summary,
+    whole_values,
 )
 from webcrawl.wording import utc_now
 
@@ -69,7 +71,8 @@ class CrawlReport:
         run_s = monotonic() - self._started_at
         elapsed_s = run_s + self._counters.earlier_s
         counts = named_counts(self._counters)
-
+        of_all = crawl_of(self._crawler).whole
+        whole = of_all.views.whole() if of_all is not None else None
         report = {
             "crawl": crawl_of(self._crawler).crawl_id,
             "spider": spider.name,
@@ -80,11 +83,13 @@ class CrawlReport:
             "problem": crawl_of(self._crawler).fatal_error,
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
+            **({"whole": whole_values(whole)} if whole is not None else {}),
             "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},
             "settings": typed_settings(self._crawler.settings),
         }
         lines = [outcome_line(self._counters, elapsed_s), "", *summary(self._counters, elapsed_s)]
-
+        if whole is not None:
+            lines += whole_summary(whole)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             _keep_earlier(self._folder)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from time import monotonic
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -25,6 +26,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
     LEGEND,
+    LEGEND_OF_WHOLE,
     OutageLines,
     named_counts,
     named_rates,
@@ -33,7 +35,12 @@ from webcrawl.report.lines import (
     speed_line,
     stats_line,
     summary,
+    whole_line,
+    whole_summary,
 )
+
+if TYPE_CHECKING:  # only a crawl with several hubs loads it
+    from webcrawl.hub.views import Whole
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +74,8 @@ class StatsLines:
             if crawl.scheduler is None:
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
-        self._speaker = Speaker(counters, self._interval_s, self._say)
+        whole = crawl.whole.views.whole if crawl.whole is not None else None
+        self._speaker = Speaker(counters, self._interval_s, self._say, whole)
         self._speaker.start()
         if self._interval_s:
             self._mirror.start(self._interval_s, now=False)
@@ -78,10 +86,16 @@ class StatsLines:
         if self._mirror.running:
             self._mirror.stop()
         counters, elapsed_s = self._speaker.counters, self._speaker.elapsed_s()
-        self._speaker.stop("", *summary(counters, elapsed_s))
+        of_all = crawl_of(self._crawler).whole
+        whole = of_all.views.whole() if of_all is not None else None
+        lines = whole_summary(whole) if whole is not None else []
+        self._speaker.stop("", *summary(counters, elapsed_s), *lines)
         self._update_stats()
         _set_all(self._crawler.stats, named_rates(counters, elapsed_s))
         logger.info("%s", outcome_line(counters, elapsed_s), extra={"spider": spider})
+        if whole is not None:
+            said = outcome_line(whole.counters, whole.elapsed_s)
+            logger.info("The whole crawl: %s", said, extra={"spider": spider})
 
     def _update_stats(self) -> None:
         assert self._speaker is not None
@@ -97,10 +111,19 @@ class Speaker:
 
     The legend comes before the first line. A late line delays no other line. A line is skipped once
     the time of the next one has come.
+
+    whole -- the crawl of all hubs, for a line of its own; None: there is one hub
     """
 
-    def __init__(self, counters: Counters, interval_s: float, say: Say) -> None:
+    def __init__(
+        self,
+        counters: Counters,
+        interval_s: float,
+        say: Say,
+        whole: Callable[[], Whole] | None = None,
+    ) -> None:
         self.counters = counters
+        self._whole = whole
         self.pages_per_s = 0.0  # in the last interval
         self.mbps = 0.0
         self._interval_s = interval_s
@@ -126,7 +149,7 @@ class Speaker:
 
     def _run(self) -> None:
         counters, interval_s = self.counters, self._interval_s
-        legend: tuple[str, ...] = (*LEGEND, "")
+        legend: tuple[str, ...] = (*LEGEND, *([LEGEND_OF_WHOLE] if self._whole else []), "")
         last_at, last_pages, last_bits = self._started_at, counters.crawled, self._bits()
         outage = OutageLines(counters.outage_s)
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
@@ -138,6 +161,7 @@ class Speaker:
                 *outage.next(counters.outage_s, now),
                 stats_line(now - self._started_at + counters.earlier_s, counters),
                 speed_line(new_pages, new_bits, over_s),
+                *([whole_line(self._whole())] if self._whole is not None else []),
             )
             legend = ()
             self.pages_per_s = per_second(new_pages, over_s)

@@ -2,6 +2,8 @@
 
 Runs in the first process (docs/watching.md). A command is answered when it holds in all processes
 of the crawl. Commands run one after the other; `stop`, `seeds` and `status` do not wait for others.
+
+With several hubs, `extensions.hubprocess` decides which hub carries a command out.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from msgspec.structs import replace
 from scrapy import signals
@@ -27,12 +29,18 @@ from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.ending import STOPPED
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.scrapy_private import is_closing
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
+
+if TYPE_CHECKING:  # only a crawl with several hubs loads it
+    from webcrawl.extensions.hubprocess import HubProcess
+
+CarryOut = Callable[[str, Sequence[str], str], Coroutine[Any, Any, str]]
 
 logger = logging.getLogger(__name__)
 
@@ -89,12 +97,32 @@ class SteeringExtension:
 
     async def do(self, command: str, arguments: Sequence[str], by: str) -> str:
         """Carry out one of COMMANDS. Returns one line for the user; SteeringError if refused."""
+        return await self.log(command, arguments, by, self._do)
+
+    async def _do(self, command: str, arguments: Sequence[str], by: str) -> str:
+        if command in ("allow", "deny"):
+            try:
+                arguments = await in_daemon(partial(_entries, command, arguments))
+            except ScopeError as error:
+                raise SteeringError(str(error)) from None
+        if self._hub is not None:
+            return await self._hub.do(command, arguments, by)
+        return await self.carry_out(command, arguments, by)
+
+    async def carry_out(self, command: str, arguments: Sequence[str], by: str) -> str:
+        """Carry out a command in this hub. `arguments` of allow and deny are entries."""
+        return await self._commands[command](arguments, by)
+
+    async def log(
+        self, command: str, arguments: Sequence[str], by: str, carry_out: CarryOut
+    ) -> str:
+        """Test a command, and log what comes of it. SteeringError."""
         said = shown(command, arguments)
         try:
             check(command, arguments)
             if command != "status" and self._is_ending:
                 raise SteeringError("too late: the crawl is ending")
-            answer = await self._commands[command](arguments, by)
+            answer = await carry_out(command, arguments, by)
         except SteeringError as error:
             logger.info("steering: %s by %s is refused: %s", said, by, error)
             raise
@@ -104,13 +132,32 @@ class SteeringExtension:
         logger.info("steering: %s by %s: %s", said, by, answer)
         return answer
 
+    async def follow(self, is_paused: bool | None, added: Orders) -> int:
+        """Carry out orders of hub 0, and keep them; the requests without an answer. SteeringError.
+
+        `is_paused`: None: the same.
+        """
+        async with self._lock:
+            known = self._server.orders
+            for command in ("allow", "deny"):
+                if entries := getattr(added, command):
+                    await self._keep(command, entries, "hub 0")
+                    logger.info("steering: %s by hub 0", shown(command, entries))
+            if is_paused is None:
+                is_paused = known.is_paused
+            if is_paused != known.is_paused:
+                logger.info("steering: %s by hub 0", "paused" if is_paused else "resumed")
+            entries = known.allow + added.allow, known.deny + added.deny
+            orders = Orders(is_paused, *entries, added.number)
+            return 0 if orders == known and self._is_whole else await self._order(orders)
+
     # The commands
 
     async def _pause(self, arguments: Sequence[str], by: str) -> str:
         async with self._lock:
             if self._server.orders.is_paused and self._is_whole:
                 return "paused already"
-            unanswered = await self._order(replace(self._server.orders, is_paused=True))
+            unanswered = await self._order(_next(self._server.orders, is_paused=True))
         answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
         for name in ("CLOSESPIDER_TIMEOUT", "CLOSESPIDER_TIMEOUT_NO_ITEM"):
             if self._crawler.settings.getfloat(name):
@@ -121,20 +168,18 @@ class SteeringExtension:
         async with self._lock:
             if not self._server.orders.is_paused and self._is_whole:
                 return "not paused"
-            await self._order(replace(self._server.orders, is_paused=False))
+            await self._order(_next(self._server.orders, is_paused=False))
         return "resumed"
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
+        if self._hub is not None:
+            self._hub.whole.end(STOPPED)
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
         answer = f"stopping: pages under way have {grace_s:g} s to end"
         return answer + (", and the same command line resumes" if self._resumes else "")
 
-    async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
-        try:
-            entries = await in_daemon(partial(_entries, command, arguments))
-        except ScopeError as error:
-            raise SteeringError(str(error)) from None
+    async def _extend(self, command: str, entries: Sequence[str], by: str) -> str:
         scope = crawl_of(self._crawler).scope
         assert scope is not None
         if command == "allow" and not scope.has_limits:
@@ -144,8 +189,8 @@ class SteeringExtension:
         async with self._lock:
             await self._keep(command, entries, by)
             orders = self._server.orders
-            extended = {command: getattr(orders, command) + entries}
-            unanswered = await self._order(replace(orders, **extended))
+            extended = {command: getattr(orders, command) + tuple(entries)}
+            unanswered = await self._order(_next(orders, **extended))
         added = counted(len(entries), "entry", "entries")
         if command == "allow":
             return (
@@ -158,25 +203,43 @@ class SteeringExtension:
         )
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
-        target = int(arguments[0])
-        server = self._server
+        target, server = int(arguments[0]), self._server
         async with self._lock:
-            lowest, before = server.lowest_target, server.target
-            if target and target < lowest:
-                raise SteeringError(
-                    f"too low: {server.counters.crawled} pages are crawled, and {server.out} are"
-                    f" under way; the lowest target is {lowest} now"
-                )
-            server.target = target  # before it is kept: no more is leased meanwhile
+            before = server.target
             try:
+                lowest = await self._lowest_target(target)
+                if target and target < lowest:
+                    raise SteeringError(
+                        f"too low: {self._crawled} pages are crawled, and"
+                        f" {lowest - self._crawled} are under way; the lowest target is"
+                        f" {lowest} now"
+                    )
+                server.target = target  # before it is kept: no more is leased meanwhile
                 await self._keep("target", arguments, by)
             except SteeringError:
                 server.target = before
                 raise
-            await self._order(server.orders)
+            finally:
+                if self._hub is not None:
+                    self._hub.whole.set_goal(server.target)
+            await self._order(_next(server.orders))
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
-        return f"{is_now}; {was}; {server.counters.crawled} are crawled"
+        return f"{is_now}; {was}; {self._crawled} are crawled"
+
+    async def _lowest_target(self, target: int) -> int:
+        """The lowest that can be met exactly instead of `target`, as of now. SteeringError."""
+        if self._hub is None:
+            return self._server.lowest_target
+        return await self._hub.recall(target) if target else 0
+
+    @property
+    def _crawled(self) -> int:
+        """Answered pages of the crawl, as last known."""
+        counters = self._server.counters
+        if self._hub is not None:
+            counters = self._hub.whole.views.whole().counters
+        return counters.crawled
 
     async def _retry(self, arguments: Sequence[str], by: str) -> str:
         count = await self._server.retry(kept_reasons(arguments), time.monotonic())
@@ -185,15 +248,19 @@ class SteeringExtension:
 
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.goal
+        if self._hub is not None:
+            target = 0  # it is of all hubs
         before, since = counters.crawled, time.monotonic()
         await asyncio.sleep(_RATE_S)
         rate = (counters.crawled - before) / (time.monotonic() - since)
         of_target = f" of {target:,}" if target else ""
         allowed, denied = len(self._server.orders.allow), len(self._server.orders.deny)
+        checkpoints = crawl_of(self._crawler).checkpoints
         return (
             f"{self._state}: {counters.crawled:,}{of_target} pages,"
             f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
             + (f"; added: {allowed} of allow, {denied} of deny" if allowed or denied else "")
+            + (f"; {checkpoints.age}" if checkpoints is not None else "")
         )
 
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
@@ -258,6 +325,12 @@ class SteeringExtension:
         return task
 
     @property
+    def _hub(self) -> HubProcess | None:
+        """None: there is one hub."""
+        whole = crawl_of(self._crawler).whole
+        return cast("HubProcess", whole.process) if whole is not None else None
+
+    @property
     def _scheduler(self) -> Scheduler:
         return cast("Scheduler", crawl_of(self._crawler).scheduler)
 
@@ -280,6 +353,11 @@ class SteeringExtension:
     @property
     def _state(self) -> str:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
+
+
+def _next(orders: Orders, **changes: Any) -> Orders:
+    """The orders that follow `orders`."""
+    return replace(orders, number=orders.number + 1, **changes)
 
 
 def _sent_before(unanswered: int) -> str:

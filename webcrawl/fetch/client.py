@@ -77,7 +77,7 @@ class Client:
         UnsendableError if it would not be valid HTTP; and any exception of its callbacks.
         """
         while True:
-            if self._gate.is_shut:
+            if self._gate.holds_some:
                 await self._gate.wait(request.url)
             transfer, kept = self._transfer(request)
             self._under_way.add(transfer)
@@ -126,9 +126,9 @@ class Client:
             if urls is None or transfer.request.url in urls:
                 transfer.stop(FetchFailed("cancelled"))
 
-    def hold_unsent(self) -> None:
+    def hold_unsent(self, matches: Matches) -> None:
         for transfer in tuple(self._under_way):
-            if transfer.state is State.CONNECTING:
+            if transfer.state is State.CONNECTING and matches(transfer.request.url):
                 transfer.stop(Held())
 
     def cut_unsent(self, matches: Matches) -> None:

@@ -5,10 +5,11 @@ list of the requests under way is needed to stop them: a request that was not se
 shut waits here, and is sent when the gate is opened again.
 
 A process of a crawl on several machines may send requests for some seconds after it has heard of
-the hub or, as a hub, of the bus (`allow_until`). That time is read at each request, so a process
-that was stopped for longer sends none when it goes on.
+the hub or, as a hub, of the bus (`allow_until`). That time is read at each request, so a process that was stopped for longer
+sends none when it goes on. With several hubs, each allows requests to its own hosts: the gate holds
+those of the others.
 
-Invariant: while the gate is shut, no sender sends a request.
+Invariant: while the gate holds a URL, no sender sends a request for it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ Matches = Callable[[str], bool]  # of a URL
 class Sender(Protocol):
     """Sends requests that have passed the gate."""
 
-    def hold_unsent(self) -> None:
-        """Take the requests back that are not sent yet: each passes the gate again."""
+    def hold_unsent(self, matches: Matches) -> None:
+        """Take the requests back that are not sent yet: each passes the gate again.
+
+        Those of them whose URL `matches`.
+        """
 
     def cut_unsent(self, matches: Matches) -> None:
         """End those of them whose URL `matches`, with FetchFailed("cancelled")."""
@@ -44,14 +48,20 @@ class Sender(Protocol):
 
 
 class Gate:
-    """Open at first. `senders` are the clients of the process."""
+    """Open at first.
+
+    senders -- the clients of the process
+    hub_of -- the hub that has the host of a URL; None: the URL has no host
+    """
 
     def __init__(self) -> None:
         self._shut_for: set[str] = set()
         self.senders: list[Sender] = []
+        self.hub_of: Callable[[str], int | None] = lambda url: 0
         self._has_ended = False
-        self._allowed_until = inf
-        self._timer: asyncio.TimerHandle | None = None  # at that time
+        self._allowed_until: dict[int, float] = {}  # by hub
+        self._first = self._last = inf  # the earliest and the latest of these times
+        self._timer: asyncio.TimerHandle | None = None  # at the next of them
         self._waiting: dict[asyncio.Future[None], str] = {}
 
     def __repr__(self) -> str:
@@ -59,7 +69,25 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        return bool(self._shut_for) or (self._allowed_until < inf and self.is_cut_off)
+        """Whether no request may be sent."""
+        return bool(self._shut_for) or (self._last < inf and self.is_cut_off)
+
+    @property
+    def holds_some(self) -> bool:
+        """Whether any request must `wait`: one look for the usual case, before `holds`."""
+        if self._shut_for:
+            return True
+        return self._first < inf and time.monotonic() >= self._first
+
+    def holds(self, url: str) -> bool:
+        """Whether the request for `url` must `wait`; "" is a request to no host of the crawl."""
+        if not url or self.is_shut:
+            return self.is_shut
+        return self.holds_some and not self.allows(self.hub_of(url))
+
+    def allows(self, hub: int | None) -> bool:
+        """Whether requests to hosts of `hub` may be sent, if the gate is not shut otherwise."""
+        return hub is None or time.monotonic() < self._allowed_until.get(hub, inf)
 
     @property
     def is_paused(self) -> bool:
@@ -68,12 +96,12 @@ class Gate:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether this process has lost the bus or the hub of its crawl (`allow_until`)."""
-        return time.monotonic() >= self._allowed_until
+        """Whether this process has lost all hubs of its crawl (`allow_until`)."""
+        return time.monotonic() >= self._last
 
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""
-        while self.is_shut:
+        while self.holds_some and self.holds(url):
             if self._has_ended:
                 raise _cancelled()
             opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -93,28 +121,33 @@ class Gate:
         self._shut_for.discard(why)
         self._open()
 
-    def allow_until(self, at: float) -> None:
-        """The gate is shut from `at` on (monotonic), until another call moves it. At first: inf."""
-        self._allowed_until = at
+    def allow_until(self, at: float, hub: int = 0) -> None:
+        """From `at` on (monotonic) requests to hosts of `hub` are held. At first: inf."""
+        self._allowed_until[hub] = at
+        self._first = min(self._allowed_until.values())
+        self._last = max(self._allowed_until.values())
+        self._watch()
+        self._open()
+
+    def _watch(self) -> None:
+        """Hold what is not allowed any more, now and at the next of the times."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        left_s = at - time.monotonic()
-        if left_s <= 0:
+        now = time.monotonic()
+        if self._first <= now:
             self._hold_unsent()
-        elif at < inf:
-            self._timer = asyncio.get_running_loop().call_later(left_s, self._hold_unsent)
-        self._open()
+        next_at = min((at for at in self._allowed_until.values() if at > now), default=inf)
+        if next_at < inf:
+            self._timer = asyncio.get_running_loop().call_later(next_at - now, self._watch)
 
     def _hold_unsent(self) -> None:
         for sender in self.senders:
-            sender.hold_unsent()
+            sender.hold_unsent(self.holds)
 
     def _open(self) -> None:
-        if self.is_shut:
-            return
-        for opened in self._waiting:
-            if not opened.done():
+        for opened, url in self._waiting.items():
+            if not opened.done() and not self.holds(url):
                 opened.set_result(None)
 
     def end(self) -> None:

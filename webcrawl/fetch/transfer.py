@@ -203,8 +203,9 @@ class Transfer(asyncio.Protocol):
         if self.state is State.DONE:  # stopped while connecting
             transport.abort()
             return
-        if self._gate.is_shut:  # since this moment: the process was busy or stopped
-            self.stop(Held())
+        gate = self._gate
+        if gate.holds_some and gate.holds(self.request.url):
+            self.stop(Held())  # since this moment: the process was busy or stopped
             return
         self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")

@@ -8,20 +8,20 @@ Read in this order
     lease         the values that its calls take and return: Link, Lease, outcomes
     core          the way of a URL: put, acquire, release
     candidates    tests each link: limits, URL-seen, caps, IP cap, robots.txt; drops links
+    outcomes      the effect of an outcome on its URL: done, asked again, kept, dropped
     disposition   the effect of an outcome on its host: clocks, addresses, rules, back-off
-    urloutcomes   the effect of an outcome on its URL: done, asked again, kept, dropped
+    state         what these parts share
     distributor   decides the state of each host, and its next step
     workbench     the hosts in memory, by rank, clock and IP address
     host          one host; disk/queue has its links in order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
-    pace          how fast a host answers, for DELAY_FACTOR
     endings       notes the end of each URL's turn, for `scrapy explain` and the crawl log
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
     visits, visitstate, revisit                  pages that are visited again, and when
     claims, notmodified                          whose sitemaps' dates and whose 304s are believed
     sitemapnames, listed                         which sitemaps are read; what only they gave
-    contents, seen                               the content-seen and the URL-seen test
+    contents                                     the content-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         values of the store, which is disk/store
     disk/, shared/                               the implementations of `base.Frontier`

@@ -17,11 +17,6 @@ from typing import Final
 
 from webcrawl.crawllog.line import milliseconds
 from webcrawl.fetch.exchange import UNANSWERED
-from webcrawl.frontier.backlog import Backlog
-from webcrawl.frontier.base import Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
@@ -39,12 +34,12 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.mailbox import (
     Mail,
-    Mailbox,
     RobotsAnswered,
     RobotsAsked,
     RobotsFailed,
     answered,
 )
+from webcrawl.frontier.state import CoreState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
 
@@ -55,23 +50,12 @@ _WELL_ANSWERED: Final = (Fetched, RobotsFetched, RobotsMoved)
 class Disposition:
     """Applies outcomes to hosts."""
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        caps: Caps,
-        counters: Counters,
-        backlog: Backlog,
-        distributor: Distributor,
-        mailbox: Mailbox | None = None,
-    ) -> None:
-        self._mailbox = mailbox  # None: all hosts are ours
-        self._backlog = backlog
-        self._store = store
-        self._policy = policy
-        self._polite = policy.politeness
-        self._caps = caps
-        self._counters = counters
+    def __init__(self, state: CoreState, distributor: Distributor) -> None:
+        self._state = state
+        self._mailbox = state.mailbox
+        self._policy = state.policy
+        self._polite = state.policy.politeness
+        self._counters = state.counters
         self._distributor = distributor
 
     def set_clocks(self, host: Host, outcome: Outcome) -> None:
@@ -93,7 +77,7 @@ class Disposition:
             if isinstance(outcome, Fetched) and outcome.wall:
                 return
             if host.deferrals:
-                self._backlog.host_answers(host)
+                self._state.backlog.host_answers(host)
             host.failures = host.dead_addresses = host.deferrals = 0
 
     # DNS
@@ -138,7 +122,7 @@ class Disposition:
         self._counters.robots[kind] += 1
         home = self._home(robots_task)
         if home.kept:
-            self._backlog.host_answers(home)
+            self._state.backlog.host_answers(home)
         self._distributor.settle(home, now)
 
     def is_needless(self, host: Host, robots_task: RobotsTask, now: float) -> bool:
@@ -150,7 +134,7 @@ class Disposition:
         """
         home_name = robots_task.home
         is_ours = self._shard_of(home_name) is None
-        if is_ours and not self._policy.obeys_robots(home_name):
+        if is_ours and self._policy.robots_agent(home_name) is None:
             home = self._home(robots_task)
             home.unmark_elsewhere(robots_task.origin)
             if home is not host:
@@ -241,7 +225,7 @@ class Disposition:
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
             return
         self._counters.robots[reason] += 1
-        agent = self._policy.robots_agent(robots_task.home)
+        agent = self._policy.robots_agent(robots_task.home) or ""
         known = self._home(robots_task).rules.get(robots_task.origin)
         if known is None or not set(self._policy.also) <= set(known.agent.split(",")):
             known = Rules(0.0, reason="robots_unreachable")
@@ -253,7 +237,7 @@ class Disposition:
     def _keep_served(
         self, robots_task: RobotsTask, rules: RobotsRules, expires_at: float, agent: str
     ) -> None:
-        self._store.keep_rules(robots_task.origin, rules)
+        self._state.store.keep_rules(robots_task.origin, rules)
         known = Rules(
             *(expires_at, rules.crawl_delay_s or 0.0),
             allows_all=rules.allows_all,
@@ -318,12 +302,12 @@ class Disposition:
     def _keep_foreign(self, robots_task: RobotsTask) -> None:
         assert self._mailbox is not None
         self._mailbox.keep_task(robots_task)
-        self._backlog.foreign_tasks = len(self._mailbox.robots_tasks)
+        self._state.backlog.foreign_tasks = len(self._mailbox.robots_tasks)
 
     def _end_foreign(self, robots_task: RobotsTask) -> None:
         assert self._mailbox is not None
         self._mailbox.end_task(robots_task)
-        self._backlog.foreign_tasks = len(self._mailbox.robots_tasks)
+        self._state.backlog.foreign_tasks = len(self._mailbox.robots_tasks)
 
     # Failures
 
@@ -357,7 +341,7 @@ class Disposition:
         """
         addresses = host.addresses
         for turn in range(1, len(addresses)):
-            if not self._caps.take_ip(addresses[turn]):
+            if not self._state.caps.take_ip(addresses[turn]):
                 host.addresses = addresses[turn:] + addresses[:turn]
                 host.dead_addresses += turn
                 self._distributor.bench.bind(host, addresses[turn])

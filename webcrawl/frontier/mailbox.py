@@ -243,17 +243,6 @@ class Mailbox:
         stored = self._store.mail(shard, after)
         return (_Row(last - _items(row)[0], last, row) for last, row in stored)
 
-    def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        """`packed`, decoded."""
-        mail: list[Mail] = []
-        while len(mail) < limit:
-            packed = self.packed(shard, after, limit - len(mail), ROW_BYTES_MAX)
-            if not packed.number:
-                break
-            mail += decode_all(packed.data)
-            after = packed.first + packed.number - 1
-        return mail
-
     def sent(self, shard: int, upto: int) -> int:
         """`shard` has all mail up to number `upto`: delete it. Returns its number."""
         first, last = self.outbox.get(shard, (1, 0))

@@ -22,10 +22,7 @@ from msgspec.structs import replace
 
 from webcrawl.fetch.conditions import Validators
 from webcrawl.frontier import claims
-from webcrawl.frontier.base import Policy
 from webcrawl.frontier.claims import Claims
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
@@ -41,6 +38,7 @@ from webcrawl.frontier.revisit import (
     learned,
     unlearned,
 )
+from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.visitstate import MISSES_MAX, VisitState, seconds_of
 from webcrawl.parse.urls import host_of
 
@@ -58,40 +56,32 @@ _NO_SERVER: Final = frozenset({"dns", "blocked_address", "blocked_port"})
 class Visits:
     """The cycle of one crawl or shard.
 
-    count -- pages in the cycle
-    queued -- of them, those that are queued or leased
+    queued -- pages of the cycle (`counters.in_cycle`) that are queued or leased
     has_moved -- the last `due` has given slots, which must be committed
     """
 
     has_moved = False
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        counters: Counters,
-        distributor: Distributor,
-        now: float,
-    ) -> None:
+    def __init__(self, state: CoreState, distributor: Distributor) -> None:
+        store, policy, now = state.store, state.policy, state.began_at
         assert store.visits is not None, "the store was opened without visits"
         self._line: VisitRows = store.visits
         self._is_on = policy.recrawl is not None
         self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)
         self._policy = policy
-        self._counters = counters
+        self._counters = state.counters
         self._distributor = distributor
         hosts = store.counts("visits")
         self._claims = Claims(hosts)
         self._not_modified = NotModified(hosts, self._claims)
         self._utc_s = store.utc_s
         numbers: dict[str, Any] = store.numbers.get("visits", {})
-        self.count: int = numbers.get("count", 0)
         self.queued: int = numbers.get("queued", 0)
-        self._sitemaps: int = numbers.get("sitemaps", 0)  # of `count`
+        self._sitemaps: int = numbers.get("sitemaps", 0)  # of the pages in the cycle
         self._weights: float = numbers.get("weights", 0.0)  # the sum over all pages
         # Pages without a revisit date, which earlier runs fetched without RECRAWL: they join when a
-        # link to them is found. Earlier versions wrote "strangers".
-        self._undated: int = numbers.get("undated", numbers.get("strangers", 0))
+        # link to them is found.
+        self._undated: int = numbers.get("undated", 0)
         if not numbers and store.numbers:
             self._undated = store.numbers["counters"]["crawled"]
         cycle_s = self._settings.cycle_s
@@ -106,7 +96,6 @@ class Visits:
     def numbers(self) -> dict[str, Any]:
         """JSON values for the next run's `store.numbers["visits"]`."""
         return {
-            "count": self.count,
             "queued": self.queued,
             "sitemaps": self._sitemaps,
             "weights": self._weights,
@@ -115,11 +104,6 @@ class Visits:
             "value": self._marginal.value,
             "planned_per_s": self._marginal.planned_per_s,
         }
-
-    @property
-    def lasts(self) -> bool:
-        """Whether there will be visits: the crawl does not end."""
-        return self._is_on and self.count > 0
 
     @property
     def undated(self) -> int:
@@ -134,7 +118,7 @@ class Visits:
     def _pages(self) -> int:
         """Pages that the budget is for: one visit in a cycle each. A sitemap counts as four, or a
         crawl of many small hosts would have no visits left for their pages."""
-        return self.count + self._undated + (_SITEMAP_VISITS - 1) * self._sitemaps
+        return self._counters.in_cycle + self._undated + (_SITEMAP_VISITS - 1) * self._sitemaps
 
     # Into the queues
 
@@ -332,7 +316,6 @@ class Visits:
         return VisitState.of_row(link.visit)
 
     def _join(self, state: VisitState) -> None:
-        self.count += 1
         self._counters.in_cycle += 1
         self._weights += state.weight
 
@@ -343,7 +326,6 @@ class Visits:
         state.sitemap = number
 
     def _leave(self, link: Link, state: VisitState) -> None:
-        self.count -= 1
         self._sitemaps = max(self._sitemaps - bool(state.sitemap), 0)
         self._counters.in_cycle -= 1
         self._weights = max(self._weights - state.weight, 0.0)
@@ -397,7 +379,8 @@ class Visits:
 
     @property
     def _mean_weight(self) -> float:
-        return self._weights / self.count if self.count and self._weights else 1.0
+        pages = self._counters.in_cycle
+        return self._weights / pages if pages and self._weights else 1.0
 
     def _plan(self, state: VisitState, *, is_page: bool = True) -> float:
         """Seconds to the next visit. Errors and redirects: once a cycle."""

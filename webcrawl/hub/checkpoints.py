@@ -20,14 +20,12 @@ Knows nothing of the bus. The archive and the crawl log are no part of a checkpo
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,13 +35,10 @@ from msgspec.structs import replace
 from xxhash import xxh3_64
 
 from webcrawl.executor import AdaptiveExecutor
-from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.folderlock import LOCK, hold
-from webcrawl.frontier.disk.frontier import FOLDER, JobFolder, LocalFrontier
-from webcrawl.frontier.disk.identity import read_identity, read_numbers
-from webcrawl.frontier.mailbox import jump
+from webcrawl.frontier.disk.folderlock import hold
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.store import StoreError
+from webcrawl.synced import replace_file, sync_folder
 from webcrawl.wording import counted, size_text
 
 logger = logging.getLogger(__name__)
@@ -55,7 +50,6 @@ FORM: Final = 1  # of the folder of a checkpoint
 NAME: Final = "checkpoint.json"
 STATE: Final = "spider.state"  # in JOBDIR
 _LINKS: Final = "checkpoint"  # in JOBDIR, while a checkpoint is made
-_PART: Final = "restoring"  # in JOBDIR, while it is restored
 _PIECE_BYTES: Final = 1 << 20
 # RocksDB makes them anew. LOG is its text for people.
 _LEFT_OUT: Final = re.compile(r"LOCK|LOG(\.old\.\d+)?")
@@ -99,9 +93,6 @@ def folder_of(root: Path, header: Checkpoint) -> Path:
     return root / f"{header.crawl}-hub-{header.hub}"
 
 
-# Making
-
-
 def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
     """What a checkpoint has, by name in JOBDIR. `frontier`: nobody changes its files. OSError."""
     found = {
@@ -128,15 +119,12 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     (folder / FOLDER).mkdir(parents=True)
     made = {name: _link(last, name, path, folder) for name, path in files.items()}
     for name, path in files.items():
-        made[name] = made[name] or _copy(path, folder / name)
+        made[name] = made[name] or copy_file(path, folder / name)
     whole = replace(header, files=made)
-    _sync(folder / FOLDER)
-    part = folder / f"{NAME}.part"
-    part.write_bytes(msgspec.json.encode(whole))
-    _sync(part)
-    part.rename(folder / NAME)
-    for each in (folder, home, root):
-        _sync(each)
+    sync_folder(folder / FOLDER)
+    replace_file(folder / NAME, msgspec.json.encode(whole))
+    sync_folder(home)
+    sync_folder(root)
     _remove_others(home, (folder, whole))
     return whole
 
@@ -183,7 +171,7 @@ def _link(last: Found | None, name: str, path: Path, folder: Path) -> File | Non
     return file
 
 
-def _copy(source: Path, target: Path) -> File:
+def copy_file(source: Path, target: Path) -> File:
     """Copy a file, which is on the disk then."""
     digest = xxh3_64()
     with source.open("rb") as given, target.open("wb") as made:
@@ -198,15 +186,6 @@ def _copy(source: Path, target: Path) -> File:
 
 def _version(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
-
-
-def _sync(path: Path) -> None:
-    """A file, or the names in a folder."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 class Checkpoints:
@@ -335,75 +314,3 @@ class Checkpoints:
 
     def _do(self, work: Callable[[], None]) -> asyncio.Future[None]:
         return self._executor.do(work, waits=True)
-
-
-# Restoring
-
-
-def find_checkpoint(given: Path) -> Found:
-    """The checkpoint in a hub's folder, or the only one in CLUSTER_CHECKPOINTS.
-
-    CheckpointError, OSError.
-    """
-    homes = sorted({path.parents[1] for path in given.glob(f"*/[0-9]*/{NAME}")})
-    if len(homes) > 1:
-        raise CheckpointError(f"give one of {', '.join(map(str, homes))}")
-    found = newest(homes[0] if homes else given)
-    if found is None:
-        raise CheckpointError(f"{given} has no checkpoint")
-    return found
-
-
-def restore(found: Found, jobdir: Path) -> None:
-    """Make `jobdir`, which must be empty or new, from a checkpoint. CheckpointError, StoreError.
-
-    OSError. After a kill it can be restored again.
-    """
-    checkpoint, part = found[1], jobdir / _PART
-    if jobdir.exists() and {path.name for path in jobdir.iterdir()} - {LOCK, _PART, STATE}:
-        raise CheckpointError(f"{jobdir} is not empty")
-    with ExitStack() as opened:
-        opened.callback(JobFolder(jobdir).close)
-        opened.callback(shutil.rmtree, part, ignore_errors=True)
-        _copy_back(found, part)
-        mark_restored(part / FOLDER, checkpoint.hub, checkpoint.hubs)
-        _sync(part / FOLDER)
-        for name in (STATE, FOLDER):  # the frontier last
-            with suppress(FileNotFoundError):
-                (part / name).rename(jobdir / name)
-        _sync(jobdir)
-        _sync(jobdir.absolute().parent)
-
-
-def _copy_back(found: Found, part: Path) -> None:
-    folder, checkpoint = found
-    shutil.rmtree(part, ignore_errors=True)
-    (part / FOLDER).mkdir(parents=True)
-    for name, file in checkpoint.files.items():
-        try:
-            is_whole = _copy(folder / name, part / name).digest == file.digest
-        except FileNotFoundError:
-            is_whole = False
-        if not is_whole:
-            raise CheckpointError(f"{folder} is damaged: {name} is not as it was written")
-        os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
-    Database(part / FOLDER, read_only=True, damaged_log=False).close()
-
-
-def mark_restored(frontier: Path, hub: int, hubs: int) -> None:
-    """The folder of a closed frontier is an earlier copy: its mail gets other numbers. StoreError.
-
-    Twice does no harm.
-    """
-    db = Database(frontier)
-    try:
-        identity, numbers = read_identity(db), read_numbers(db)
-        if identity is None or numbers is None:
-            raise StoreError(f"{frontier} is no frontier: it is empty")
-        others = (other for other in range(hubs) if other != hub)
-        if hubs > 1:
-            jump(numbers.setdefault("mail", {}), others)
-            db.put(rows.NUMBERS, json.dumps(numbers).encode())
-            db.commit()
-    finally:
-        db.close()

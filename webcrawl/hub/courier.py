@@ -31,8 +31,10 @@ from typing import Final
 from msgspec import DecodeError
 
 from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.mailbox import JUMP
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.letters import (
+    NO_ROWS,
     ROWS_BYTES_MAX,
     ROWS_MAX,
     Batch,
@@ -50,6 +52,7 @@ BATCHES_MAX: Final = 4
 PAUSE_S: Final = 0.1
 LINGER_S: Final = 0.2
 KEPT_S: Final = 1.0  # between two syncs of what was applied
+_LOST_MAX: Final = JUMP // 2  # a larger gap is that of a sender that was set back
 _COMMIT_ROWS: Final = 4 * ROWS_MAX  # of one commit, about
 
 
@@ -174,10 +177,10 @@ class Courier:
         if sum(batch[0] == hub for batch, _ in self._arrived) >= BATCHES_MAX:
             raise DecodeError("more mail than is allowed")
         end = self._ends[hub]
-        if end and letter.after > end:
-            self.lost += letter.after - end
-            line = "Hub %d has deleted %d links and more that this hub has lost"
-            logger.error(line, hub, letter.after - end)
+        missing = letter.last - letter.count - end
+        if end and 0 < missing < _LOST_MAX:
+            self.lost += missing
+            logger.error("This hub has lost %d links that hub %d had deleted", missing, hub)
         self._ends[hub] = max(letter.last, end)
         try:
             mail = read_rows(letter, self._is_ours)
@@ -238,8 +241,12 @@ class Courier:
         if way.kept < letter.kept <= letter.applied:
             way.kept = self._deletable[hub] = letter.kept
 
+    def _last(self, hub: int) -> int:
+        """The number of the last mail for `hub` that was ever written."""
+        return self._frontier.outbox.get(hub, (1, 0))[1]
+
     def _is_due(self, hub: int, way: _Way, now: float) -> bool:
-        unsent = self._frontier.outbox.get(hub, (1, 0))[1] - way.sent
+        unsent = self._last(hub) - way.sent
         if unsent <= 0:
             way.waits_since = 0.0
             return False
@@ -250,18 +257,19 @@ class Courier:
     async def _send(self, hub: int, way: _Way) -> None:
         """Send as much as the receiver may be sent now."""
         way.waits_since = 0.0
-        while len(way.ends) < BATCHES_MAX:
+        while len(way.ends) < BATCHES_MAX and way.sent < self._last(hub):
+            synced = self._synced_out.get(hub, (1, 0))[1]
             packed = await self._frontier.call(
                 lambda state: state.packed(hub, way.sent, ROWS_MAX, ROWS_BYTES_MAX), moves=False
             )
-            last = packed.first + packed.number - 1
-            if packed.number and last > self._synced_out.get(hub, (1, 0))[1]:
+            letter = write_rows(packed) if packed.number else MailRows(synced, 0, NO_ROWS)
+            if letter.last > synced or letter.last <= way.sent:
                 await self._sync()
-            if not packed.number or self._ways.get(hub) is not way:
+            if self._ways.get(hub) is not way or letter.last <= way.sent:
                 return
-            self._mesh.send(hub, write_rows(packed, way.sent))
-            way.sent = last
-            way.ends.append(last)
+            self._mesh.send(hub, letter)
+            way.sent = letter.last
+            way.ends.append(letter.last)
             self.sent += packed.number
 
     async def _sync(self) -> None:

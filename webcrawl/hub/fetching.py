@@ -1,11 +1,12 @@
-"""The frontier as a fetcher on another machine has it: sessions with the hub, one after another.
+"""The frontier of one hub, as a fetcher has it: sessions with the hub, one after another.
 
 The calls, and what they wait for, go on in the next session. If the hub begins a new stream, it has
 none of this fetcher's leases any more: the hub is another process, or has taken them back. Then
 they are forgotten here. Requests that are not sent are not sent any more, and pages that end are
 not released: others fetch them again, as after a kill.
 
-Between two sessions this process sends no request: `on_allowed` says until when it may.
+Between two sessions this process sends no request to hosts of the hub: `on_allowed` says until when
+it may. `allhubs` combines the frontiers of several hubs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import DecodeError
 
-from webcrawl.frontier.counters import MOMENTARY
+from webcrawl.frontier.counters import MOMENTARY, Tracked
 from webcrawl.frontier.lease import Lease, Outcome
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.wire import (
@@ -26,8 +27,10 @@ from webcrawl.frontier.shared.wire import (
     Acquire,
     Allowed,
     Call,
+    Changes,
     Channel,
     ContentSeen,
+    End,
     FirstSeen,
     Heartbeat,
     Leased,
@@ -57,6 +60,7 @@ from webcrawl.scope.hostrules import HostRules
 logger = logging.getLogger(__name__)
 
 CHANGED: Final = "settings_changed"  # the end of this process: another begins in its place
+HUB_ENDS: Final = "shutdown"  # the end of a hub that may come back
 LEAVE_S: Final = 5.0  # for the last messages to arrive
 END_TICKS: Final = 5  # between two looks at the crawl's record, without a session
 
@@ -66,9 +70,11 @@ class StreamOverError(Exception):
 
 
 class HubFrontier(RemoteFrontier):
-    """The frontier of the hub.
+    """The frontier of hub `number`.
 
     is_closing -- whether this process's crawl ends, and the calls must too
+    is_ending -- the hub ends, and with several hubs the crawl does not: it gets its leases back,
+        and perhaps it comes again; `on_hub_end` is called
     garbage -- messages that could not be read
     """
 
@@ -82,15 +88,24 @@ class HubFrontier(RemoteFrontier):
         clock: Clock,
         new_name: Callable[[], str],
         rules: HostRules | None = None,
+        number: int = 0,
     ) -> None:
-        """`fetcher` is the name of this process on the bus, `place` the one for users."""
+        """`fetcher` is the name of this process on the bus, `place` the one for users.
+
+        With several hubs it has another name for each.
+        """
         self.bus = bus
+        bus.on_lost = self.end_session
+        self.number = number
+        self._hub = "the hub" if brief.hubs == 1 else f"hub {number}"
         self._clock = clock
         self._fetcher = fetcher
         self._stream = self._new_stream()
         super().__init__(self._stream, rules)
         self._stream.connect(self._channel)
         self.is_closing: Callable[[], bool] = lambda: False
+        self.is_ending = False
+        self.on_hub_end: Callable[[], None] = lambda: None
         self.garbage = 0
         self._brief = brief
         self._place = place
@@ -103,11 +118,21 @@ class HubFrontier(RemoteFrontier):
     def __repr__(self) -> str:
         return f"<HubFrontier {len(self._keys)} leased, {self._stream!r}>"
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a session."""
+        return bool(self._stream.session)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the hub may give leases, and takes counts."""
+        return self.is_connected and not self.is_ending
+
     def _new_stream(self) -> Stream:
         return Stream(self._send, self._clock)
 
     def _send(self, message: ToHub) -> None:
-        self.bus.publish(hub_subject(0), encode(message))
+        self.bus.publish(hub_subject(self.number), encode(message))
 
     # Calls
 
@@ -133,14 +158,26 @@ class HubFrontier(RemoteFrontier):
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
         if known:
             await super().release(known, now)
+            if self.is_ending and not self._keys:
+                self.exit(HUB_ENDS, {})
+
+    def count_also(self, others: Tracked) -> None:
+        """While the hub serves, say also what `others` finds: each change of them to one hub."""
+        own = self._tracked.changes
+
+        def changes() -> Changes:
+            if self.serves:
+                self.counters.add(others.changes())
+            return own()
+
+        self._changes = changes
 
     # The life of this process
 
     async def wait_for_end(self) -> str:
         """Hold sessions with the hub until the crawl ends. Returns the reason of its end."""
         await self.bus.subscribe(subject_of(self._fetcher), self.receive)
-        self.bus.on_lost = self.end_session
-        self.on_allowed(self._clock())
+        self.on_allowed(self._clock(), self.number)
         while not self._end.is_set():
             self.tick()
             if self._ticks % END_TICKS == END_TICKS - 1:
@@ -149,6 +186,10 @@ class HubFrontier(RemoteFrontier):
                 async with asyncio.timeout(TICK_S):
                     await self._end.wait()
         return self._end_reason
+
+    def end_crawl(self) -> None:
+        """This process ends: all hubs do."""
+        self._end_crawl(HUB_ENDS)
 
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message. Not after calls were given up: their hosts may have been asked."""
@@ -168,17 +209,16 @@ class HubFrontier(RemoteFrontier):
 
     def tick(self) -> None:
         """Once each TICK_S."""
-        stream = self._stream
-        if stream.session and self._clock() >= stream.valid_until:
+        if self.is_connected and self._clock() >= self._stream.valid_until:
             self.end_session()
-        if stream.session:
+        if self.is_connected:
             self._channel.send(Heartbeat(self._changes()))
             self._allow()
             return
         self._ticks += 1
         if self._ticks % SAY_TICKS == 0:
             waited_s = self._ticks * TICK_S
-            logger.warning("No session with the hub for %d s: no request is sent", waited_s)
+            logger.warning("No session with %s for %d s: no request is sent", self._hub, waited_s)
         if self.is_closing():
             self._gives_up = True
             self._forget_leases()
@@ -187,11 +227,12 @@ class HubFrontier(RemoteFrontier):
 
     def end_session(self) -> None:
         """No request is sent until the next session begins."""
-        if self._stream.session:
-            logger.info("The session with the hub has ended: no request is sent until the next")
+        if self.is_connected:
+            line = "The session with %s has ended: no request is sent until the next"
+            logger.info(line, self._hub)
         self._stream.end()
         self._asked = ""
-        self.on_allowed(self._clock())
+        self.on_allowed(self._clock(), self.number)
 
     def _greet(self) -> None:
         self._asked = self._asked or f"{self._fetcher}.{self._new_name()}"
@@ -201,7 +242,7 @@ class HubFrontier(RemoteFrontier):
         self._send(Hello(*who, *where, self._clock()))
 
     def _allow(self) -> None:
-        self.on_allowed(self._stream.valid_until)
+        self.on_allowed(self._stream.valid_until, self.number)
 
     async def _look_for_end(self) -> None:
         """The hub may have ended while this process did not hear it."""
@@ -224,7 +265,7 @@ class HubFrontier(RemoteFrontier):
             self.garbage += 1
             return
         match message:
-            case Welcome() if message.session == self._asked and not self._stream.session:
+            case Welcome() if message.session == self._asked and not self.is_connected:
                 self._begin(message)
             case Refusal(session) if session == self._asked:
                 self._end_crawl(CHANGED)
@@ -232,9 +273,9 @@ class HubFrontier(RemoteFrontier):
                 self._begin_again()
 
     def _take(self, packet: Packet) -> None:
-        had_session = bool(self._stream.session)
+        had_session = self.is_connected
         self._stream.receive(packet)
-        if had_session and not self._stream.session:  # a gap
+        if had_session and not self.is_connected:  # a gap
             self._begin_again()
 
     def _begin_again(self) -> None:
@@ -248,24 +289,36 @@ class HubFrontier(RemoteFrontier):
                 self._renew()
             self._name = welcome.stream
         self._ticks = 0
-        logger.info("A session with the hub of the crawl %s begins", self._brief.crawl)
+        logger.info("A session with %s of the crawl %s begins", self._hub, self._brief.crawl)
         self._stream.begin(welcome.session, welcome.received, welcome.echo, 0.0)
         self._allow()
 
     def _on_message(self, message: Message) -> None:
-        if not isinstance(message, Allowed):  # of the hub's own machine
-            super()._on_message(message)
+        match message:
+            case Allowed():  # of the hub's own machine
+                return
+            case End(reason) if reason == HUB_ENDS and self._brief.hubs > 1:
+                self._end_hub()
+            case _:
+                super()._on_message(message)
+
+    def _end_hub(self) -> None:
+        self.is_ending = True
+        self.on_hub_end()
+        if not self._keys:
+            self.exit(HUB_ENDS, {})
 
     def _renew(self) -> None:
         """The hub has a new stream for this fetcher, and none of its leases."""
-        logger.warning("The hub begins anew: %d leases are given up", len(self._keys))
+        line = "A new stream of %s begins: %d leases are given up"
+        logger.warning(line, self._hub, len(self._keys))
         self._forget_leases()
         self._stream = self._sock = self._new_stream()
         self._channel = Channel(self._on_message, self._on_lost)
         self._stream.connect(self._channel)
         self._tracked.say_again(MOMENTARY)
         self._next_at = (0.0, 0.0)
-        self._is_finished = False
+        self._is_finished = self.is_ending = False
 
     def _forget_leases(self) -> None:
         """No answer comes any more in the stream so far."""

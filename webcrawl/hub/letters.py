@@ -49,12 +49,11 @@ Batch = tuple[int, int, Sequence[Mail]]  # sender, number of the last mail, mail
 class MailRows(Letter, frozen=True):
     """`count` mails, of which the last has the number `last`, and compressed `data`.
 
-    after -- number of the mail before them. Numbers between it and theirs belong to no mail
+    Without mail: there is none up to `last`, in the outbox of a folder that was set back.
     """
 
-    after: Number
     last: Number
-    count: Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+    count: Annotated[int, Meta(ge=0, le=ROWS_MAX)]
     data: bytes
 
 
@@ -71,10 +70,12 @@ class MailApplied(Letter, frozen=True):
 _decode_rows: Callable[[bytes], list[Mail]] = Decoder(list[Mail]).decode
 
 
-def write_rows(packed: Packed, after: int) -> MailRows:
-    """A letter with `packed`, of which the mail before has the number `after`."""
+def write_rows(packed: Packed) -> MailRows:
     last = packed.first + packed.number - 1
-    return MailRows(after, last, packed.number, isal_zlib.compress(packed.data, 1))
+    return MailRows(last, packed.number, isal_zlib.compress(packed.data, 1))
+
+
+NO_ROWS: Final = isal_zlib.compress(b"\x90", 1)
 
 
 def read_rows(letter: MailRows, is_ours: Callable[[str], bool]) -> list[Mail]:
@@ -88,7 +89,7 @@ def read_rows(letter: MailRows, is_ours: Callable[[str], bool]) -> list[Mail]:
         rows = _decode_rows(raw) if unpacker.eof and not unpacker.unused_data else []
     except (IsalError, ValueError, RecursionError) as error:  # type: ignore[misc]
         raise DecodeError(f"no rows: {error}") from None
-    if len(rows) != letter.count or letter.last - letter.after < letter.count:
+    if len(rows) != letter.count:
         raise DecodeError("not as many rows as numbers")
     found = [row for row in rows if isinstance(row, FoundLink)]
     others = [row for row in rows if not isinstance(row, FoundLink)]

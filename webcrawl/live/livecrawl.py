@@ -21,9 +21,11 @@ from webcrawl.crawl.steering import SteeringError
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.buckets import Buckets
+from webcrawl.hub.steering import EXPLAIN, NoAnswerError
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
-from webcrawl.parse.urls import canonicalize
+from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError
 
 SNAPSHOT_S: Final = 1.0
@@ -88,6 +90,14 @@ class LiveCrawl:
         frontier = crawl_of(self._crawler).frontier
         if frontier is None:
             raise RefusalError(503, "this crawl has no frontier of ours")
+        whole = crawl_of(self._crawler).whole
+        hub = Buckets(whole.hubs).hub_of(host_of(url)) if whole is not None else 0
+        if whole is not None and hub != whole.number:
+            try:
+                answer = await whole.steering.ask(hub, EXPLAIN, [url])
+            except NoAnswerError as error:
+                raise RefusalError(503, one_line(f"it is a URL of hub {hub}: {error}")) from None
+            return [*answer.split("\n"), f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
         settings = self._crawler.settings

@@ -31,6 +31,8 @@ class Metric(NamedTuple):
 def exposition(snapshot: dict[str, Any]) -> bytes:
     """`snapshot` (`live.snapshot`) as the body of an answer to a scrape. 0.3 ms."""
     lines: list[str] = []
+    whole = snapshot.get("whole")
+    hub = {"hub": str(whole["hub"])} if whole is not None else {}
     for metric, samples in families(snapshot):
         name = f"webcrawl_{metric.name}"
         lines += [
@@ -38,7 +40,8 @@ def exposition(snapshot: dict[str, Any]) -> bytes:
             f"# TYPE {name} {metric.kind}",
         ]
         for suffix, labels, value in samples:
-            pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+            every = {**hub, **labels}
+            pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in every.items())
             lines.append(f"{name}{suffix}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
@@ -56,6 +59,8 @@ def families(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
         samples: Samples = [("", {"level": str(level)}, count) for level, count in numbered]
         yield Metric(f"{name}_urls_total", "counter", f"{meaning} by level"), samples
     yield from _of_the_machine(snapshot)
+    if "whole" in snapshot:
+        yield from _of_all_hubs(snapshot["whole"])
 
 
 def _state(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
@@ -149,6 +154,21 @@ def _of_the_machine(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]
     ):
         if name in disk:
             yield _gauge(name, meaning, disk[name])
+
+
+def _of_all_hubs(whole: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
+    """The crawl of all hubs, as this one knows it: all have about the same values."""
+    counts = whole["counts"]
+    away = sum(bool(each["away_since"]) for each in whole["hubs"])
+    for name, meaning, value in (
+        ("hubs", "Hubs of the crawl", len(whole["hubs"])),
+        ("hubs_away", "Hubs that this one does not hear", away),
+        ("whole_pages", "Pages answered, of all hubs", counts.get("crawled", 0)),
+        ("whole_pending_urls", "URLs queued, at all hubs", counts.get("pending", 0)),
+        ("whole_pages_per_second", "Pages per second, of all hubs", whole["pages_per_s"]),
+        ("whole_unapplied_links", "Links not known to be applied by their hub", whole["unapplied"]),
+    ):
+        yield _gauge(name, meaning, value)
 
 
 def _stages(

@@ -17,6 +17,7 @@ WIDTH_MIN: Final = 40
 _STATES: Final = ("ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired")
 _STAGES_WIDTH: Final = 41  # of the table of stages
 _HOSTS_WIDTH: Final = 36
+_HUBS_MAX: Final = 12
 
 
 class Line(NamedTuple):
@@ -34,7 +35,8 @@ def screen(snapshot: Mapping[str, Any], width: int, height: int | None = None) -
     width = max(width, WIDTH_MIN)
     lines = [
         Line(_title(snapshot, width), "title"),
-        Line(_totals(snapshot, width)),
+        *_whole(snapshot, width),
+        Line(_totals(snapshot, width, "This hub" if "whole" in snapshot else "")),
         *_limit(snapshot, width),
         Line(""),
         *_stages_and_hosts(snapshot, width),
@@ -61,7 +63,7 @@ def _title(s: Mapping[str, Any], width: int) -> str:
     return f" {left[: width - len(right) - 4]}".ljust(width - len(right) - 1) + right + " "
 
 
-def _totals(s: Mapping[str, Any], width: int) -> str:
+def _totals(s: Mapping[str, Any], width: int, name: str = "") -> str:
     counts = s["counts"]
     parts = [
         f"{counts.get('crawled', 0):,.0f} pages",
@@ -73,7 +75,29 @@ def _totals(s: Mapping[str, Any], width: int) -> str:
         left_s = s["target_left_s"]
         left = f", {duration(left_s)} left" if left_s is not None else ""
         parts.append(f"target {s['target']:,}{left}")
-    return _row("", parts, width)
+    return _row(name, parts, width)
+
+
+def _whole(s: Mapping[str, Any], width: int) -> Iterable[Line]:
+    """The crawl of all hubs, and a table of them; nothing with one hub."""
+    whole = s.get("whole")
+    if whole is None:
+        return
+    yield Line(_totals(whole, width, "All hubs"))
+    place = max(width - 72, 8)
+    heads = f"{'pages':>12}{'pages/s':>9}{'URLs queued':>13}"
+    yield Line(f" {'Hub':<5}{'':<{place}} {heads}  state", "head")
+    for each in whole["hubs"][:_HUBS_MAX]:
+        state = f"away {each['away_since']}" if each["away_since"] else each["state"]
+        here = f"{state}, here" if each["is_own"] else state
+        yield Line(
+            f" {each['hub']:<5}{in_ascii(each['place'])[:place]:<{place}} {each['pages']:>12,}"
+            f"{each['pages_per_s']:>9,.1f}{each['pending']:>13,}  {in_ascii(here)}"
+        )
+    if len(whole["hubs"]) > _HUBS_MAX:
+        more = counted(len(whole["hubs"]) - _HUBS_MAX, "more hub")
+        yield Line(f" {more}: the live page has all")
+    yield Line("")
 
 
 def _limit(s: Mapping[str, Any], width: int) -> list[Line]:

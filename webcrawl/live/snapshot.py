@@ -1,7 +1,8 @@
 """What a running crawl does now, as one JSON object: for the live page, `scrapy top` and metrics.
 
 docs/watching.md explains the numbers. With several processes, and with fetchers on other machines,
-it is the whole crawl. Only the process with the frontier makes snapshots.
+it is the whole crawl; with several hubs this hub, and the whole crawl in `whole`. Only a process
+with a frontier makes snapshots.
 Nothing is measured for it while nobody asks, except counts that cost 0.2 µs each.
 """
 
@@ -26,7 +27,7 @@ from webcrawl.live.limit import Load, limited_by
 from webcrawl.live.processstat import process_stats
 from webcrawl.live.rates import Rates, sample
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.report.lines import named_counts
+from webcrawl.report.lines import named_counts, whole_values
 from webcrawl.wording import utc_now
 
 HOSTS_MAX: Final = 20  # in each list of hosts
@@ -65,6 +66,8 @@ class Snapshots:
         self._rates.add(sample(counters, elapsed_s, stats))
         target = frontier.goal
         pages_per_s = self._rates.pages_per_s
+        whole = self._whole()
+        speed = whole["pages_per_s"] if whole else pages_per_s  # to the target
         left = max(target - frontier.crawled, 0)
         return {
             **self._identity(),
@@ -72,7 +75,7 @@ class Snapshots:
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
             "target": target,
-            "target_left_s": round(left / pages_per_s, 1) if target and pages_per_s else None,
+            "target_left_s": round(left / speed, 1) if target and speed else None,
             "counts": named_counts(counters),
             "pages_per_s": round(pages_per_s, 2),
             "mbps": round(self._rates.mbps, 3),
@@ -87,7 +90,20 @@ class Snapshots:
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
+            **({"whole": whole} if whole else {}),
         }
+
+    def _whole(self) -> dict[str, Any]:
+        """The crawl of all hubs; empty if there is one. All other fields are of this hub."""
+        if self._crawl.whole is None:
+            return {}
+        whole = self._crawl.whole.views.whole()
+        figures = {
+            "drops": _some(whole.counters.dropped),
+            "kept": _some(whole.counters.kept),
+            "levels": levels(whole.counters),
+        }
+        return whole_values(whole) | figures
 
     def _identity(self) -> dict[str, Any]:
         return {

@@ -15,8 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.counters import NO_VISITS, Counters
+from webcrawl.wording import printable
+
+if TYPE_CHECKING:  # only a crawl with several hubs loads it
+    from webcrawl.hub.views import Whole
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
@@ -32,6 +37,7 @@ LEGEND = (
     "  C  of R: answered (pages crawled)             L  links found, in thousands",
     "  *** pages and megabits per second since the previous line",
 )
+LEGEND_OF_WHOLE = "  === the whole crawl, of all hubs; the lines above it are this hub's"
 
 
 def stats_line(elapsed_s: float, counters: Counters) -> str:
@@ -113,6 +119,49 @@ def visits_line(counters: Counters) -> str:
         f"Visited again: {by_reason(made)}; {counters.in_cycle} pages and sitemaps in the cycle."
         " The lines above count each visit of a page"
     )
+
+
+def hubs_text(whole: Whole) -> str:
+    """The hubs of a crawl, and those that are away."""
+    hubs = len(whole.hubs)
+    if not whole.away:
+        return f"all {hubs} hubs"
+    away = ", ".join(f"hub {each.hub} is away since {each.away_since}" for each in whole.away)
+    return f"{hubs - len(whole.away)} of {hubs} hubs ({away})"
+
+
+def whole_line(whole: Whole) -> str:
+    """The crawl of all hubs in one line."""
+    c = whole.counters
+    return (
+        f"    === {hubs_text(whole)}, C {c.crawled}, Q {max(c.pending, 0)},"
+        f" {whole.pages_per_s:.1f} pps @ {whole.mbps:.1f} Mbps"
+    )
+
+
+def whole_summary(whole: Whole) -> list[str]:
+    """The lines below the summary of a hub: what all have done."""
+    lines = [
+        "",
+        f"Above: hub {whole.hub} of {len(whole.hubs)}. The whole crawl:",
+        *summary(whole.counters, whole.elapsed_s),
+    ]
+    if whole.away:
+        lines.append(f"Hubs that are away are counted as they were last heard: {hubs_text(whole)}")
+    return [printable(line) for line in lines]
+
+
+def whole_values(whole: Whole) -> dict[str, Any]:
+    """The crawl of all hubs as JSON values (docs/watching.md)."""
+    return {
+        "hub": whole.hub,
+        "elapsed_s": round(whole.elapsed_s, 3),
+        "pages_per_s": round(whole.pages_per_s, 2),
+        "mbps": round(whole.mbps, 3),
+        "unapplied": whole.unapplied,
+        "counts": named_counts(whole.counters),
+        "hubs": [each._asdict() for each in whole.hubs],
+    }
 
 
 def outcome_line(counters: Counters, elapsed_s: float) -> str:

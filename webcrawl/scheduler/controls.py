@@ -83,15 +83,15 @@ class Controls:
         leased = self._pump.leased_urls()  # others are requests of a user's code
         self._gate.cut(lambda url: url in leased and has_changed(host_of(url)))
 
-    def allow_until(self, until: float) -> None:
-        """Let this process, a worker, send requests until then (monotonic): see `fetch.gate`.
+    def allow_until(self, until: float, hub: int = 0) -> None:
+        """Let this process ask hosts of `hub` until then (monotonic): see `fetch.gate`.
 
-        If it might send none until now, its leases are given back before: a hub that comes back
-        may have lost what it knew of them (CLUSTER).
+        If it might send none at all until now, its leases are given back before. Other processes
+        may ask at their addresses meanwhile (CLUSTER).
         """
         if self._gate.is_cut_off:
             self.give_back(lambda host: True)
-        self._gate.allow_until(until)
+        self._gate.allow_until(until, hub)
 
     async def _stop(self, denied: HostsAndPatterns) -> int:
         """Stop the requests to `denied` URLs that are not sent yet: the frontier drops the URLs."""

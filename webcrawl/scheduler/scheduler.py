@@ -43,7 +43,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Link, Outcome, Returned
 from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
-from webcrawl.frontier.shared.client import RemoteFrontier
+from webcrawl.frontier.shared.client import ClientFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
@@ -138,10 +138,11 @@ class Scheduler(BaseScheduler):
             Controls(crawl.gate, scope, pump, orders),
             follow=follow,
         )
-        if isinstance(frontier, RemoteFrontier):
+        if isinstance(frontier, ClientFrontier):
             frontier.on_orders = scheduler.controls.carry_out
-            frontier.on_rules = scheduler.controls.give_back
             frontier.on_allowed = scheduler.controls.allow_until
+            frontier.give_back = scheduler.controls.give_back
+            crawl.gate.hub_of = frontier.hub_of
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
         crawl.scheduler, crawl.admissions = scheduler, admissions

@@ -11,7 +11,7 @@ Read in this order:
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 11; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
+Rows, format 15; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
 database has one column family. The first byte of a key is the kind of the row, a constant in
 `rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
 crawl; its reader in an `Inspection`.

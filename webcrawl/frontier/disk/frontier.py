@@ -15,6 +15,7 @@ import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
@@ -131,6 +132,7 @@ class LocalFrontier(Frontier):
         self._broken: StoreError | None = None
         # Of a shard, as of the last batch: see `CrawlState`.
         self._is_shard = is_shard
+        self._addresses = addresses
         self.outbox: Mapping[int, tuple[int, int]] = {}
         self.inbox: Mapping[int, int] = {}
         self.fresh = 0
@@ -218,7 +220,8 @@ class LocalFrontier(Frontier):
         return await self._executor.do(write, waits=True)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return self._next_at[lane]
+        at = self._next_at[lane]
+        return at if self._addresses is None or at == inf else min(at, self._addresses.next_at())
 
     @property
     def supply(self) -> int:

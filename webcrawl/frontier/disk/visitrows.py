@@ -86,4 +86,4 @@ class VisitRows:
     def _note(self, url: str, at_ms: int) -> None:
         status = self._seen.status(url)
         if status is not None and status.visit_ms != at_ms:
-            self._seen.keep(url, rows.status_row(replace(status, visit_ms=at_ms)))
+            self._seen.keep(url, rows.encode(replace(status, visit_ms=at_ms)))

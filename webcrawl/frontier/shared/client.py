@@ -55,30 +55,48 @@ MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
 
 
-class RemoteFrontier(Frontier):
-    """A frontier in another process, the first process of the crawl.
+class FailedElsewhereError(StoreError):
+    """The frontier has failed in its own process."""
 
-    `counters` are the counts of this process, not those of the crawl. `on_ready` is called when
-    `acquire` may return leases although the last answer had no leases. `on_orders` carries orders
-    out, and returns the number of requests without an answer; if it raises, this process
-    disconnects. `on_allowed` is told until when this process may send requests (`fetch.gate`).
-    `on_rules` is called when this process has new rules, and tells whether those of a host have
-    changed.
-    `on_disconnect` is called when the first process has ended or is disconnected; from then on each
-    call raises StoreError.
+
+class ClientFrontier(Frontier):
+    """A frontier that is elsewhere, and what it asks of this process.
+
+    `counters` are the counts of this process, not those of the crawl.
+
+    on_ready -- `acquire` may return leases although the last answer had no leases
+    on_orders -- carries orders out, and returns the number of requests without an answer
+    on_allowed -- is told until when this process may send requests to hosts of a hub (`fetch.gate`)
+    give_back -- gives leases back whose requests are not sent: those of the hosts for which its
+        argument is true
     """
 
     shared = True
 
+    def __init__(self) -> None:
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_orders: Callable[[Orders], Coroutine[Any, Any, int]] = _ignore
+        self.on_allowed: Callable[[float, int], None] = lambda until, hub: None
+        self.give_back: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
+        self.counters = Counters()
+
+    def hub_of(self, url: str) -> int | None:
+        """The hub that has the host of any `url`; None for a URL without one."""
+        return 0
+
+
+class RemoteFrontier(ClientFrontier):
+    """A frontier in another process, the first process of the crawl.
+
+    If `on_orders` raises, this process disconnects. `on_disconnect` is called when the first
+    process has ended or is disconnected; from then on each call raises StoreError.
+    """
+
     def __init__(self, sock: socket.socket | Carrier, rules: HostRules | None = None) -> None:
         """`rules` are those of this process: they follow the first process's."""
-        self.on_ready: Callable[[], None] = lambda: None
+        super().__init__()
         self.on_disconnect: Callable[[], None] = lambda: None
-        self.on_rules: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
-        self.on_allowed: Callable[[float], None] = lambda until: None
-        self.on_orders: Callable[[Orders], Coroutine[Any, Any, int]] = _ignore
         self._steering: set[asyncio.Task[None]] = set()
-        self.counters = Counters()
         self._sock = sock
         self._rules = rules
         self._channel = Channel(self._on_message, self._on_lost)
@@ -192,11 +210,11 @@ class RemoteFrontier(Frontier):
             case NewRules(rules) if self._rules is not None:
                 has_changed = self._rules.change_since(self._rules.of)
                 self._rules.replace(rules)
-                self.on_rules(has_changed)
+                self.give_back(has_changed)
             case End(reason):
                 self._end_crawl(reason)
             case Allowed(until):
-                self.on_allowed(until)
+                self.on_allowed(until, 0)
             case WakeUp(status):
                 self._update(status)
                 self.on_ready()
@@ -229,7 +247,7 @@ class RemoteFrontier(Frontier):
             if future.done():  # its caller was cancelled
                 continue
             if isinstance(answer, CallFailed):
-                future.set_exception(StoreError(answer.error))
+                future.set_exception(FailedElsewhereError(answer.error))
             else:
                 future.set_result(answer)
 

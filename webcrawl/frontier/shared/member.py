@@ -19,7 +19,6 @@ from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.frontier.lease import Lane, Lease, Returned, Step
 from webcrawl.frontier.shared.wire import (
-    UNSENDABLE,
     Accepted,
     Acquire,
     Answer,
@@ -209,11 +208,7 @@ class Member:
             answers = [await self._result(calls[0])]
         else:
             answers = await asyncio.gather(*map(self._result, calls))
-        try:
-            self.channel.send(Answers(number, answers, self._status()))
-        except UNSENDABLE as error:  # a user's value: without an answer, the process would hang
-            failed = CallFailed(valid_text(f"an answer cannot be sent: {error}"))
-            self.channel.send(Answers(number, [failed] * len(answers), self._status()))
+        self.channel.send(Answers(number, answers, self._status()))
 
     def _status(self) -> Status:
         """Values that the process reads without a call."""

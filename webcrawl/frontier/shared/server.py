@@ -45,12 +45,15 @@ _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
-    """The target of a crawl with several hubs: this hub has a part of it.
+    """A crawl with several hubs (`hub.target`), of which this frontier is one.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known
     answered, places -- answered pages of this hub, and how many they may be
     left -- places that no hub has
+    is_met -- the target is met
+    is_held -- no lease is given before hub 0 has said how the crawl is steered
+    has_ended -- all hubs are finished: until then, none is
     """
 
     @property
@@ -71,12 +74,18 @@ class Whole(Protocol):
     @property
     def is_met(self) -> bool: ...
 
+    @property
+    def is_held(self) -> bool: ...
+
+    @property
+    def has_ended(self) -> bool: ...
+
 
 class FrontierServer(ServedFrontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
-    whole -- the target of all hubs, in place of `target`; None: there is one frontier
+    whole -- the crawl of all hubs, with its target in place of `target`; None: there is one hub
     out -- pages that are leased, in all processes
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
@@ -105,6 +114,11 @@ class FrontierServer(ServedFrontier):
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
+
+    @property
+    def behind(self) -> Frontier:
+        """The frontier itself, for this process's hub."""
+        return self._frontier
 
     # The frontier's interface, for the owner
 
@@ -190,6 +204,8 @@ class FrontierServer(ServedFrontier):
         return await self._frontier.overview(now, limit)
 
     def is_finished(self) -> bool:
+        if self.whole is not None:
+            return self.whole.has_ended
         return self._frontier.is_finished()
 
     def inspect(self) -> Inspection | None:
@@ -208,8 +224,12 @@ class FrontierServer(ServedFrontier):
 
     # For the served processes
 
+    @property
+    def is_held(self) -> bool:
+        return self.whole is not None and self.whole.is_held
+
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
-        if self.orders.is_paused:
+        if self.orders.is_paused or self.is_held:
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
@@ -226,6 +246,8 @@ class FrontierServer(ServedFrontier):
         return leases
 
     def ready_at(self, lane: Lane) -> float:
+        if self.is_held:
+            return inf
         if self.goal:
             is_page = lane is Lane.PAGES
             missing = self._room if is_page else self._missing_pages(time.monotonic())
@@ -250,7 +272,7 @@ class FrontierServer(ServedFrontier):
         return self.target - self.lowest_target
 
     def places_changed(self) -> None:
-        """`whole` has other places for this hub."""
+        """`whole` has other places for this machine."""
         self._notify_members(time.monotonic())
 
     def _missing_pages(self, now: float) -> int:

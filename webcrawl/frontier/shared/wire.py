@@ -94,11 +94,13 @@ class Orders(Struct, frozen=True, array_like=True):
     """How a crawl is steered (docs/watching.md): the whole state, not a change of it.
 
     allow, deny -- entries beside those of the settings
+    number -- grows with each change; of those of several hubs the highest counts
     """
 
     is_paused: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    number: int = 0
 
 
 # Messages from a process to the frontier

@@ -161,14 +161,16 @@ let latest = null;
 
 function show(snapshot, isFirst) {
   latest = snapshot;
-  const counts = snapshot.counts ?? {};
+  const crawl = snapshot.whole ?? snapshot; // of all hubs
+  const counts = crawl.counts ?? {};
   const name = plain(snapshot.spider || "webcrawl");
   say(byId("spider"), name);
-  document.title = `${number(snapshot.pages_per_s)} pages/s · ${name}`;
+  document.title = `${number(crawl.pages_per_s)} pages/s · ${name}`;
   const processes = snapshot.processes > 1 ? `, ${snapshot.processes} processes` : "";
   say(byId("facts"), `${duration(snapshot.elapsed_s)}${processes}, webcrawl ${plain(snapshot.version ?? "")}`);
   say(byId("pause"), snapshot.state === "paused" ? "Resume" : "Pause");
-  showSpeed(snapshot, counts, isFirst);
+  showHubs(snapshot.whole);
+  showSpeed(crawl, counts, isFirst, snapshot);
   showStages(snapshot);
   bars("funnel", Object.entries(FUNNEL).map(([key, label]) => [label, counts[key] ?? 0]));
   const place = (state) => (HOST_STATES.indexOf(state) + HOST_STATES.length + 1) % (HOST_STATES.length + 1);
@@ -179,14 +181,35 @@ function show(snapshot, isFirst) {
     ...largest(withPrefix(counts, "walls/", "of these, bot walls: ")),
     ...largest(withPrefix(counts, "failed/", "no answer: ")),
   ]);
-  bars("drops", largest(snapshot.drops));
-  bars("kept", largest(snapshot.kept));
-  showLevels(snapshot.levels);
+  bars("drops", largest(crawl.drops));
+  bars("kept", largest(crawl.kept));
+  showLevels(crawl.levels);
   showHosts(snapshot);
   showMemory(snapshot);
 }
 
-function showSpeed(snapshot, counts, isFirst) {
+// The hubs of a crawl with several.
+function showHubs(crawl) {
+  byId("whole").hidden = !crawl;
+  if (!crawl) return;
+  const away = crawl.hubs.filter((each) => each.away_since).map((each) => each.hub);
+  say(byId("away"), away.length ? `Away: hub ${away.join(", hub ")}. Counted as last heard.` : "All hubs are there.");
+  const cells = () => {
+    const head = make("th");
+    head.scope = "row";
+    head.append(make("span"), make("span", "tag", "this hub"));
+    return [head, make("td"), ...Array.from({ length: 3 }, () => make("td", "n"))];
+  };
+  table("hubs", crawl.hubs, cells, ([head, state, ...numbers], each) => {
+    say(head.children[0], plain(`${each.hub} ${each.place}`));
+    head.children[1].hidden = !each.is_own;
+    say(state, plain(each.away_since ? `away since ${each.away_since}` : each.state));
+    state.className = each.away_since ? "bad" : "";
+    [each.pages, each.pages_per_s, each.pending].forEach((value, i) => say(numbers[i], number(value)));
+  });
+}
+
+function showSpeed(snapshot, counts, isFirst, own) {
   points.push([Date.now(), snapshot.pages_per_s ?? 0, snapshot.mbps ?? 0, isFirst]);
   if (points.length > POINTS_MAX) points.shift();
   say(byId("pages_per_s"), number(snapshot.pages_per_s));
@@ -195,12 +218,12 @@ function showSpeed(snapshot, counts, isFirst) {
   draw(byId("line-mbps"), byId("range-mbps"), 2);
   say(byId("crawled"), number(counts.crawled));
   say(byId("queued"), number(counts.pending));
-  const underWay = counts.under_way;
-  say(byId("underway"), `${number(underWay)} request${underWay === 1 ? "" : "s"} under way`);
-  const { target } = snapshot;
+  const underWay = own.counts?.under_way;
+  say(byId("underway"), `${number(underWay)} request${underWay === 1 ? "" : "s"} under way${own.whole ? " at this hub" : ""}`);
+  const { target } = own;
   byId("progress").hidden = !target;
   if (target) byId("progress").value = Math.min(counts.crawled / target, 1);
-  const left = snapshot.target_left_s > 0 ? `, about ${about(snapshot.target_left_s)} left` : "";
+  const left = own.target_left_s > 0 ? `, about ${about(own.target_left_s)} left` : "";
   say(byId("target"), target ? `of ${number(target)}${left}` : "no target");
 }
 

@@ -1,8 +1,8 @@
-"""The effect of an answer or a failure on its URL: done, asked again, kept, or dropped.
+"""The effect of an outcome: on its host by `disposition`, on its URL here.
 
-No other module decides about retries. `disposition` has the effect on the host. A URL that is done
-is counted, its links are put, and with RECRAWL it joins the pages that are visited again, or waits
-for its next visit (`visits`).
+A URL is done, asked again, kept, or dropped. No other module decides about retries. A URL that is
+done is counted, its links are put, and with RECRAWL it joins the pages that are visited again, or
+waits for its next visit (`visits`).
 """
 
 from __future__ import annotations
@@ -10,51 +10,132 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from webcrawl.fetch.exchange import TRANSIENT
-from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
-from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disposition import Disposition
-from webcrawl.frontier.endings import Endings
+from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Failed, Fetched, Lease, Link, Step
-from webcrawl.frontier.orderings import Ordering
-from webcrawl.frontier.visits import Visits
+from webcrawl.frontier.lease import (
+    Dropped,
+    Failed,
+    Fetched,
+    Lease,
+    Link,
+    Outcome,
+    Resolved,
+    Returned,
+    RobotsFetched,
+    RobotsMoved,
+    RobotsTask,
+    RobotsUnreachable,
+    Step,
+    Unresolved,
+)
+from webcrawl.frontier.overview import SlowHosts
+from webcrawl.frontier.sitemapnames import GUESSED, links_of_robots
+from webcrawl.frontier.state import CoreState
+from webcrawl.parse.robots import RobotsRules
 
 
-class UrlOutcomes:
-    """Takes leases with a link that were carried out. O(links of the page) each."""
+class Outcomes:
+    """Takes leases that were carried out. O(links of the page) each.
+
+    slow -- the hosts whose pages take long
+    """
 
     def __init__(
         self,
-        policy: Policy,
-        ordering: Ordering,
-        counters: Counters,
+        state: CoreState,
+        distributor: Distributor,
         candidates: Candidates,
         disposition: Disposition,
-        endings: Endings,
-        visits: Visits | None = None,
     ) -> None:
-        """`visits`: None if this crawl has never had RECRAWL."""
-        self._policy = policy
-        self._ordering = ordering
-        self._counters = counters
+        self.slow = SlowHosts()
+        self._policy = state.policy
+        self._ordering = state.ordering
+        self._counters = state.counters
+        self._endings = state.endings
+        self._visits = state.visits
+        self._bench = distributor.bench
         self._candidates = candidates
         self._disposition = disposition
-        self._endings = endings
-        self._visits = visits
 
-    def fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
+    def apply(self, host: Host, lease: Lease, outcome: Outcome, now: float) -> None:
+        disposition = self._disposition
+        if lease.step is not Step.RESOLVE:
+            disposition.set_clocks(host, outcome)
+        match outcome:
+            case Fetched():
+                self._fetched(host, lease, outcome, now)
+            case Resolved():
+                disposition.resolved(host, outcome)
+                self._candidates.take_ip_slot(host)
+            case Unresolved():
+                disposition.unresolved(host, outcome, now)
+            case RobotsFetched() | RobotsMoved() | RobotsUnreachable():
+                self._robots(host, lease, outcome, now)
+            case Failed():
+                self._failed(host, lease, outcome, now)
+            case Dropped():
+                assert lease.link is not None
+                took_s = 0.0 if outcome.asked_at > 0 else None
+                self._candidates.drop(host, lease.link, outcome.reason, now, took_s)
+            case Returned():
+                self._returned(host, lease, now)
+
+    def _robots(
+        self,
+        host: Host,
+        lease: Lease,
+        outcome: RobotsFetched | RobotsMoved | RobotsUnreachable,
+        now: float,
+    ) -> None:
+        task, disposition = lease.robots_task, self._disposition
+        assert task is not None
+        self._endings.robots(host, lease, outcome, now)
+        match outcome:
+            case RobotsFetched():
+                disposition.robots_fetched(task, outcome, now)
+                if outcome.rules.sitemaps and disposition.is_ours(task):
+                    self.put_sitemaps(task, outcome.rules, now)
+            case RobotsMoved():
+                disposition.robots_moved(task, outcome, now)
+            case RobotsUnreachable():
+                disposition.robots_unreachable(host, task, outcome, now)
+
+    def put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:
+        """Queue the sitemaps that a robots.txt of one of our hosts names. A guess is for the host:
+        it may have several origins.
+        """
+        is_guess = rules.sitemaps == (GUESSED,)
+        if is_guess and self._candidates.sitemaps.has_any(robots_task.home):
+            return
+        if rules.sitemaps:
+            links = links_of_robots(robots_task, rules, self._policy.depth_max)
+            self._candidates.put(links, now)
+
+    def _returned(self, host: Host, lease: Lease, now: float) -> None:
+        if lease.step is Step.RESOLVE and host.is_first_look_up:
+            self._counters.lookups -= 1
+        elif lease.robots_task is not None:
+            host.add_robots_task(lease.robots_task)
+        elif lease.link is not None:
+            self._candidates.put_back(host, lease.link, now)
+
+    def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
         """A page, HEAD or sitemap was answered."""
         link, status, wait_s = lease.link, outcome.status, outcome.retry_after_s
         assert link is not None
+        if lease.step is Step.PAGE:
+            self.slow.add(host.name, outcome.took_s)
         if lease.step is Step.HEAD and outcome.wanted:
             self._candidates.put_back(host, replace(link, head_done=True), now)
             return
+        may_retry = status in self._policy.retry_codes
         if outcome.wall:
             self._disposition.walled(host, outcome.ended_at, wait_s, now)
-        elif status in self._policy.retry_codes:
+        elif may_retry:
             self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
-        if self._policy.asks_again(status, link.retries, wait_s):
+        if may_retry and self._policy.asks_again(status, link.retries, wait_s):
             self._counters.retried[str(status)] += 1
             self._candidates.put(outcome.links, now, cash=0.0)
             self._candidates.put_again(host, link, now)
@@ -63,7 +144,7 @@ class UrlOutcomes:
         else:
             self._page_done(host, lease, link, outcome, now)
 
-    def failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
+    def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         """A page, HEAD or sitemap was not answered."""
         link = lease.link
         assert link is not None
