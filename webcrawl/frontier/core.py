@@ -62,14 +62,15 @@ class CrawlState:
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        mail_after: int = 0,
         addresses: Addresses | None = None,
         others_ask_s: float = 0.0,
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others. `addresses`: the IP
-        addresses, if others ask them too. `others_ask_s`: fetchers of an earlier run may send
-        requests for so long.
+        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail to
+        them has higher numbers. `addresses`: the IP addresses, if others ask them too.
+        `others_ask_s`: fetchers of an earlier run may send requests for so long.
         """
         is_shard = abroad is not None or "mail" in store.numbers
         self._state = state = CoreState(
@@ -82,7 +83,7 @@ class CrawlState:
             asked_until=now + others_ask_s,
             active_max=active_max,
             addresses=addresses,
-            mailbox=Mailbox(store, abroad) if is_shard else None,
+            mailbox=Mailbox(store, abroad, mail_after) if is_shard else None,
         )
         self._store = store
         self._log = log

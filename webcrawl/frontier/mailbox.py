@@ -133,14 +133,14 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int]) -> None:
+def jump(numbers: dict[str, Any], shards: Iterable[int], after: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
     """
     outbox = numbers.setdefault("outbox", {})
     for shard in map(str, shards):
-        first, last = outbox.get(shard, (1, 0))
+        first, last = outbox.get(shard, (after + 1, after))
         outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
 
 
@@ -165,14 +165,18 @@ class Mailbox:
     next commit. On disk 150 bytes for each link that is not sent.
     """
 
-    def __init__(self, store: Store, abroad: Abroad | None) -> None:
-        """`abroad` None: all hosts are ours, in a folder that only a command opens."""
+    def __init__(self, store: Store, abroad: Abroad | None, after: int = 0) -> None:
+        """`abroad` None: all hosts are ours, in a folder that only a command opens.
+
+        `after`: the first mail to each shard has the next number.
+        """
         self._store = store
         self._abroad = abroad
         numbers = store.numbers.get("mail", {})
         outbox, inbox = numbers.get("outbox", {}), numbers.get("inbox", {})
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
+        self._new = (after + 1, after)  # numbers of an empty outbox
         self.robots_tasks: set[str] = set()
         self._unwritten: dict[int, list[Mail]] = {}  # by shard
 
@@ -188,7 +192,7 @@ class Mailbox:
 
     def send(self, shard: int, mail: Mail) -> None:
         """Write `mail` with the next commit."""
-        first, last = self.outbox.get(shard, (1, 0))
+        first, last = self.outbox.get(shard, self._new)
         self.outbox[shard] = first, last + 1
         unwritten = self._unwritten.setdefault(shard, [])
         unwritten.append(mail)
@@ -220,7 +224,7 @@ class Mailbox:
         """
         parts: list[bytes] = []
         count = size_bytes = 0
-        if after + 1 < self.outbox.get(shard, (1, 0))[0]:
+        if after + 1 < self.outbox.get(shard, self._new)[0]:
             return Packed(0, b"", after + 1)
         for row in self._rows(shard, after):
             new, begin = _items(row.data)
@@ -245,7 +249,7 @@ class Mailbox:
 
     def sent(self, shard: int, upto: int) -> int:
         """`shard` has all mail up to number `upto`: delete it. Returns its number."""
-        first, last = self.outbox.get(shard, (1, 0))
+        first, last = self.outbox.get(shard, self._new)
         end = min(upto, last) + 1
         if end <= first:
             return 0

@@ -37,7 +37,7 @@ Count = Callable[[Mapping[str, int], Sequence[str], int, int], Awaitable[Mapping
 _Pages = Annotated[int, Meta(ge=0, le=PAGES_MAX)]
 
 
-class Uses(Letter, frozen=True):
+class Using(Letter, frozen=True):
     """Addresses of the receiver's at which the sender has requests under way, and no others."""
 
     addresses: list[_Address]
@@ -140,7 +140,7 @@ class HubAddresses:
         mesh.on_begin(self._begins)
         mesh.on_end(self._ends)
         mesh.on_lost(self._lost)
-        mesh.on_letter(Uses, self._take_uses)
+        mesh.on_letter(Using, self._take_uses)
         mesh.on_letter(Wants, self._take_wants)
         mesh.on_letter(Gives, self._take_gives)
 
@@ -251,7 +251,7 @@ class HubAddresses:
             self._connected.add(hub)
             used, wished = self._asker.begin(hub, was_lost=was_lost)
             self._out[hub].wishes.extend(wished)
-        self._mesh.send(hub, Uses(used))
+        self._mesh.send(hub, Using(used))
         if was_lost:
             self._on_recall()
 
@@ -273,7 +273,7 @@ class HubAddresses:
 
     # Letters
 
-    def _take_uses(self, hub: int, letter: Uses) -> None:
+    def _take_uses(self, hub: int, letter: Using) -> None:
         now = self._clock()
         with self._lock:
             self._owner.uses(hub, self._ours(letter.addresses), now)

@@ -90,10 +90,11 @@ class Courier:
         on_applied: Callable[[], None],
         refuse: Callable[[str], None],
         clock: Clock,
+        mail_after: int = 0,
     ) -> None:
         """`is_ours`: whether a canonical host is one of this hub. `on_applied`: mail was applied.
 
-        `refuse` is told why this process must end.
+        `refuse` is told why this process must end. `mail_after`: as `frontier` was told.
         """
         self.applied = self.sent = self.lost = self.garbage = 0
         self._mesh = mesh
@@ -102,6 +103,7 @@ class Courier:
         self._on_applied = on_applied
         self._refuse = refuse
         self._clock = clock
+        self._none = (mail_after + 1, mail_after)  # numbers of an empty outbox
         self._ways: dict[int, _Way] = {}
         self._arrived: list[tuple[Batch, int]] = []  # each with its number of rows
         self._ends: dict[int, int] = {}  # by hub: the last mail that has arrived
@@ -222,12 +224,12 @@ class Courier:
     # The sender
 
     def _take_applied(self, hub: int, letter: MailApplied) -> None:
-        first, last = self._frontier.outbox.get(hub, (1, 0))
+        first, last = self._frontier.outbox.get(hub, self._none)
         way = self._ways.get(hub)
         if letter.applied > last:
             self._refuse(
                 f"hub {hub} has mail of this hub that JOBDIR does not have: JOBDIR is an old copy."
-                " Use the newest one, or a checkpoint: scrapy hub restore"
+                " Use the newest one; without it, mark this one: scrapy hub restore JOBDIR"
             )
             return
         if way is None:
@@ -243,7 +245,7 @@ class Courier:
 
     def _last(self, hub: int) -> int:
         """The number of the last mail for `hub` that was ever written."""
-        return self._frontier.outbox.get(hub, (1, 0))[1]
+        return self._frontier.outbox.get(hub, self._none)[1]
 
     def _is_due(self, hub: int, way: _Way, now: float) -> bool:
         unsent = self._last(hub) - way.sent

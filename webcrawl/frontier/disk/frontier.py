@@ -67,6 +67,7 @@ class LocalFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        mail_after: int = 0,
         addresses: Addresses | None = None,
         crawl: str = "",
         others_ask_s: float = 0.0,
@@ -77,7 +78,8 @@ class LocalFrontier(Frontier):
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
         `now + utc_s` is UTC. `abroad`: this is one of several hubs, and these are the others.
-        `addresses`: the IP addresses, if others ask them too.
+        `mail_after`: the mail to them has higher numbers. `addresses`: the IP addresses, if others
+        ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
         `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
         `refuses_shards`: a folder of one of several hubs is a StoreError. `in_memory`: without a
@@ -114,6 +116,7 @@ class LocalFrontier(Frontier):
                 now=now,
                 utc_s=utc_s,
                 abroad=abroad,
+                mail_after=mail_after,
                 addresses=addresses,
                 others_ask_s=others_ask_s,
             )

@@ -32,6 +32,7 @@ from webcrawl.frontier.shared.wire import (
     End,
     Exit,
     FirstSeen,
+    GiveBack,
     Heartbeat,
     Leased,
     Message,
@@ -151,6 +152,15 @@ class Member:
         self._steering[self._steered] = done
         self.channel.send(Steer(self._steered, orders, self._status()))
         return done
+
+    def recall(self) -> None:
+        """Tell the process to give back what it has not begun, with all leases so far."""
+        self._start(self._recall(self._tasks.copy()))
+
+    async def _recall(self, answers: set[asyncio.Task[None]]) -> None:
+        if answers:
+            await asyncio.wait(answers)
+        self.channel.send(GiveBack())
 
     def end(self, reason: str) -> None:
         """Tell the process that the crawl ends. One that never connected is not waited for."""

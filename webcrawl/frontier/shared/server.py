@@ -110,6 +110,7 @@ class FrontierServer(ServedFrontier):
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
+        self._recalls = 0
         self._allowed_until = inf
 
     def __repr__(self) -> str:
@@ -131,7 +132,12 @@ class FrontierServer(ServedFrontier):
         self._notify_members(now)
         if now < self._own_next_at[lane]:
             return []
-        return await self.lease(now, limit, lane)
+        recalls = self._recalls
+        leases = await self.lease(now, limit, lane)
+        if leases and recalls != self._recalls:  # meanwhile
+            await self.release([(lease, Returned()) for lease in leases], now)
+            return []
+        return leases
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         left = max(self._room, 0)
@@ -295,6 +301,15 @@ class FrontierServer(ServedFrontier):
         """
         self.orders = orders
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
+
+    def recall(self) -> None:
+        """Let the other processes give back all leases so far whose requests are not sent.
+
+        The owner gives back its own; what it acquires now goes back here.
+        """
+        self._recalls += 1
+        for member in self._members:
+            member.recall()
 
     def allow_until(self, at: float) -> None:
         """The other processes may send requests until then: see `fetch.gate`."""
