@@ -21,9 +21,10 @@ from tests.unit.virtualtime import now
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.claims import Claim
 from webcrawl.hub.ending import STOPPED, End, Quiet
 from webcrawl.hub.mesh import Letter
-from webcrawl.hub.packets import TICK_S, Brief
+from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.steering import NoAnswerError, Obey, Reached
 from webcrawl.hub.target import PORTION_MAX, Places, Uses
@@ -44,6 +45,7 @@ class Work:
         self.counters = Counters()
         self.failed_seeds: dict[str, str] = {}
         self.log, self.commands, self.crawl_id = None, (), "crawl"
+        self.resumed, self.warnings = False, ()
         self.out = 0
         self.outbox: dict[int, tuple[int, int]] = {}
         self.inbox: defaultdict[int, int] = defaultdict(int)
@@ -98,9 +100,8 @@ class Hub:
         self.bus = SimBus(net)
         self.work = work
         self.server = FrontierServer(cast("Any", work), target=goal)
-        brief = Brief("crawl", "broad", {}, "hash", {}, [], has_rules=False, hubs=hubs)
         self.peers = Peers(
-            *(self.bus, brief, number),
+            *(self.bus, Claim("crawl", number, hubs)),
             longest_fetch_s=5.0,
             clock=now,
             new_name=_names.__next__,
