@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.bus import BusError
 from webcrawl.hub.ending import FINISHED, STOPPED, End, Quiet, Reason, Wave, Waves
+from webcrawl.hub.ends import Ends
 from webcrawl.hub.mesh import Letter, Mesh
 from webcrawl.hub.steering import OBEY_S, HubSteering, NoAnswerError, Obedient
 from webcrawl.hub.streams import Clock
@@ -27,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 STEP_S: Final = 0.25  # between two looks at places and the end
 COUNT_S: Final = 1.0  # between two `Count`
+DECLARE_S: Final = 5.0
+LOOK_S: Final = 2.0  # between two looks at the record of ends, while a hub is away
 IDLE_S: Final = 15.0  # until a line says what this hub waits for
 AGAIN_S: Final = 600.0  # between two lines of the same
 
@@ -69,6 +74,7 @@ class WholeCrawl:
         frontier: LocalFrontier,
         views: Views,
         process: Process,
+        ends: Ends,
         *,
         clock: Clock,
         utc: Callable[[], str],
@@ -83,6 +89,8 @@ class WholeCrawl:
         self._server = server
         self._frontier = frontier
         self.process = process
+        self._ends = ends
+        self._declaring: asyncio.Task[None] | None = None
         self._clock = clock
         self._utc = utc
         self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
@@ -141,6 +149,27 @@ class WholeCrawl:
     def _send_to_all(self, letter: Letter) -> None:
         for hub in self._others:
             self._mesh.send(hub, letter)
+
+    async def run(self) -> None:
+        """Until this task is cancelled, which may be after the end."""
+        looks_at = 0.0
+        while True:
+            try:
+                self.step()
+                if self.away and self._clock() >= looks_at:
+                    looks_at = self._clock() + LOOK_S
+                    await self._look_for_record()
+            except Exception:  # our own fault: the crawl goes on
+                logger.exception("The hub failed in its round")
+            await asyncio.sleep(STEP_S)
+
+    async def _look_for_record(self) -> None:
+        """This hub may not have heard the end."""
+        with suppress(BusError, TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                reason = await self._ends.look()
+                if reason is not None:
+                    self._follow(reason, "The crawl has ended while this hub was away: %s")
 
     def step(self) -> None:
         """Once each STEP_S."""
@@ -252,20 +281,32 @@ class WholeCrawl:
                 self._look_for_end()
 
     def end(self, reason: Reason) -> None:
-        """The crawl has ended in all hubs that are there."""
+        """End the crawl in all hubs, for those that are away too."""
         if not self.share.end:
-            self.share.end = reason
-            self._send_to_all(End(reason))
-            self.process.wake()
+            self._has_ended(reason)
+            self._declaring = asyncio.create_task(self._declare(reason))
+
+    async def _declare(self, reason: Reason) -> None:
+        with suppress(BusError, TimeoutError):  # a hub that is away waits for the others
+            async with asyncio.timeout(DECLARE_S):
+                await self._ends.declare(reason)
+
+    def _has_ended(self, reason: Reason) -> None:
+        self.share.end = reason
+        self._send_to_all(End(reason))
+        self.process.wake()
 
     def _hear_end(self, hub: int, end: End) -> None:
         """Hub 0 ends the crawl. Any hub may stop it, as its user may without hub 0."""
-        if self.share.end or (hub != 0 and end.reason != STOPPED):
-            return
-        logger.info("Hub %d has ended the crawl in all hubs: %s", hub, end.reason)
-        self.end(end.reason)
-        if end.reason == STOPPED:
-            self.process.stop()
+        if hub == 0 or end.reason == STOPPED:
+            self._follow(end.reason, f"Hub {hub} has ended the crawl in all hubs: %s")
+
+    def _follow(self, reason: Reason, line: str) -> None:
+        if not self.share.end:
+            logger.info(line, reason)
+            self._has_ended(reason)
+            if reason == STOPPED:
+                self.process.stop()
 
     # What this hub waits for
 
