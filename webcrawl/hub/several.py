@@ -7,7 +7,6 @@ frontier. A crawl with one hub has none of this.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,12 +18,11 @@ from webcrawl.hub.buckets import Abroad, Buckets
 from webcrawl.hub.bus import Bus
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.courier import Courier
+from webcrawl.hub.ends import Ends
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.streams import Clock
 from webcrawl.hub.views import Views
 from webcrawl.hub.whole import WholeCrawl
-
-logger = logging.getLogger(__name__)
 
 
 class Process(whole.Process, Protocol):
@@ -102,7 +100,9 @@ class SeveralHubs:
             mail_after=claim.mail_after,
         )
         views = Views(claim.number, claim.hubs, place, server.counters, utc())
-        self.whole = WholeCrawl(self.peers, server, frontier, views, process, clock=clock, utc=utc)
+        self.whole = WholeCrawl(
+            *(self.peers, server, frontier, views, process, Ends(self.bus)), clock=clock, utc=utc
+        )
         if self.addresses is not None:
             self.addresses.join(
                 self.peers,
@@ -113,18 +113,10 @@ class SeveralHubs:
 
     def start(self) -> None:
         """The bus is open."""
-        works = [self.peers.open(), self.courier.run(), self._step()]
+        works = [self.peers.open(), self.courier.run(), self.whole.run()]
         if self.addresses is not None:
             works.append(self.addresses.run())
         self._tasks = [asyncio.create_task(work) for work in works]
-
-    async def _step(self) -> None:
-        while True:
-            try:
-                self.whole.step()
-            except Exception:  # our own fault: the next round may do it
-                logger.exception("The hub failed in its round")
-            await asyncio.sleep(whole.STEP_S)
 
     async def close(self) -> None:
         """The frontier is closed, and no request is under way."""
