@@ -67,7 +67,7 @@ def test_a_host_whose_robots_txt_is_elsewhere_is_idle() -> None:
     made.put("http://a/")
     host = made.resolve("a")
     host.mark_elsewhere("http://a")
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert host.state is State.IDLE
 
 
@@ -88,7 +88,7 @@ def test_a_host_is_ready_in_one_lane_or_snoozed_on_its_clock() -> None:
     assert (popped(made), popped(made, Lane.ADMISSIONS)) == (None, host)
     made.resolve("a")
     host.next_at = NOW + 5
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert (host.state, made.distributor.next_at()[Lane.PAGES]) == (State.SNOOZED, NOW + 5)
     made.distributor.wake(NOW + 4.9)
     assert host.state is State.SNOOZED
@@ -103,7 +103,7 @@ def test_a_leased_host_stays_leased() -> None:
     host = made.resolve("a")
     made.distributor.bench.lease(host, with_ip=True)
     made.put("http://a/1")
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert host.state is State.LEASED
 
 
@@ -125,7 +125,7 @@ def test_the_hosts_beyond_the_active_ones_wait_best_first(store: Store) -> None:
     made.distributor.wake(NOW)
     assert made.host("c").state is State.WAITING, "a leased host keeps its place"
     made.distributor.bench.idle(a)
-    made.distributor.settle(a, NOW)
+    made.distributor.place_host(a, NOW)
     assert a.state is State.WAITING, "a waiting host has a better link"
     made.distributor.wake(NOW)
     assert made.host("c").state is State.READY
@@ -154,7 +154,7 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
     assert host.ip is not None
     made.distributor.bench.end_lease(host.ip, NOW)
     made.distributor.bench.idle(host)
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert (host.state, host.due_at) == (State.DEFERRED, NOW + 15)
     made.commit()
     assert made.distributor.next_at()[Lane.PAGES] == inf, "nothing else is left"

@@ -74,6 +74,11 @@ def shard(
     )
 
 
+def ends_of_rows(store: Store) -> list[int]:
+    """The number of the last mail of each row for hub 1."""
+    return [rows.mail_number(key) for key, _ in store.mail_line(1).rows(rows.MAIL)]
+
+
 def lease_of(state: CrawlState, step: Step, now: float = NOW) -> Lease:
     """The next lease, after the look-up of its host."""
     lane = Lane.PAGES if step is Step.PAGE else Lane.ADMISSIONS
@@ -388,7 +393,7 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
     numbers = iter(range(1, sum(commits) + 1))
     for commit in commits:
         a.put([link(f"http://b.example/{n}") for n in islice(numbers, commit)], NOW)
-    ends = [last for last, _ in store.mail(1, 0)]
+    ends = ends_of_rows(store)
     assert ends == [7, 107, 207, 307, 308, 311]
     for limit_bytes, after, limit, expected in [
         (1 << 20, 0, 310, 308),
@@ -404,11 +409,11 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
         assert (number, urls(decode_all(data)), first) == (expected, found, after + 1)
     a.sent(1, 250)
     a.put([], NOW)
-    assert [last for last, _ in store.mail(1, 0)] == [307, 308, 311]
+    assert ends_of_rows(store) == [307, 308, 311]
     assert len(unsent(a, 1, 250, 500)) == 61
     a.sent(1, 311)
     a.put([], NOW)
-    assert list(store.mail(1, 0)) == []
+    assert ends_of_rows(store) == []
     store.close()
 
 
@@ -416,7 +421,7 @@ def set_back(folder: Path, shards: Sequence[int]) -> None:
     """Let the numbers of the closed store in `folder` jump."""
     db = Database(folder)
     numbers = json.loads(db.get(rows.NUMBERS) or b"")
-    jump(numbers["mail"], shards)
+    jump(numbers["mail"], shards, after=0)
     db.put(rows.NUMBERS, json.dumps(numbers).encode())
     db.commit()
     db.close()
@@ -456,17 +461,26 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
     assert len(unsent(a, 1, 2, 9)) == 5
     a.sent(1, 90)
     a.put([], NOW)
-    assert [last for last, _ in store.mail(1, 0)] == [7 + JUMP]
+    assert ends_of_rows(store) == [7 + JUMP]
     assert a.outbox[1] == (91, 7 + JUMP)
     store.close()
+
+
+def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
+    for last in (JUMP + 1, JUMP + 2):
+        store = Store(tmp_path, is_shard=True)
+        a = CrawlState(store, OPEN, now=NOW, abroad=ByLetter(0), mail_after=JUMP)
+        a.put([link("http://b.example/")], NOW)
+        assert a.outbox == {1: (JUMP + 1, last)}
+        store.close()
 
 
 def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
     a = shard()
     words = "x" * 16_000
     a.put([link(f"http://b.example/{words}{n}") for n in range(50)], NOW)
-    rows = a._store.mail(1, 0)
-    assert max(len(row) for _, row in rows) <= ROW_BYTES_MAX
+    line = a._store.mail_line(1).rows(rows.MAIL)
+    assert max(len(row) for _, row in line) <= ROW_BYTES_MAX
     assert len(unsent(a, 1, 0, 500)) == 50
 
 

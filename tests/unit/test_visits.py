@@ -702,7 +702,7 @@ def test_a_host_that_dates_only_some_changes_loses_its_belief(tmp_path: Path) ->
         site.read(*hidden)
     visits = site.crawl.state._visits
     assert visits is not None
-    assert not visits._claims.believes("h")
+    assert not visits._hints.trusts("h")
     site.crawl.store.close()
 
 
@@ -901,7 +901,7 @@ def test_indexes_that_name_each_other_with_new_dates_are_read_twice_as_often(
     before = sum(len(crawl.visits[url]) for url in urls)
     crawl.run(100 + 6 * CYCLE_S)
     assert crawl.state._visits is not None
-    assert crawl.state._visits._claims.believes("h")
+    assert crawl.state._visits._hints.trusts("h")
     assert sum(len(crawl.visits[url]) for url in urls) - before <= 2 * 8 * 4
     crawl.store.close()
 
@@ -917,7 +917,7 @@ def test_a_date_brings_no_visit_before_its_slot(tmp_path: Path) -> None:
     crawl.run(crawl.now + 20)
     crawl.put(*(link(f"http://h/{n}", int(UTC_S + crawl.now)) for n in range(60)))
     assert crawl.state._visits is not None
-    assert crawl.state._visits._claims.believes("h")
+    assert crawl.state._visits._hints.trusts("h")
     queued = []
     while len(queued) < 60:
         crawl.run(crawl.now + 1)
@@ -944,7 +944,7 @@ def test_not_changed_is_not_believed_of_a_page_whose_last_answer_was_an_error(
     crawl.put(SITEMAP, *(link(f"http://other{n}/") for n in range(50)))
     crawl.run(300.0)
     assert crawl.state._visits is not None
-    crawl.state._visits._claims._hosts["right h"] = 10
+    crawl.state._visits._hints._hosts["right h"] = 10
     crawl.run(4_900 + 2.5 * CYCLE_S)
     for url in (f"http://h/{n}" for n in range(10)):
         assert crawl.visits[url][-1] > 5_200

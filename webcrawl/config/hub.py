@@ -32,7 +32,7 @@ from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.buckets import SUFFIX_LIST, Buckets
 from webcrawl.hub.bus import Bus, NatsBus
-from webcrawl.hub.checkpoints import Checkpoint, Checkpoints
+from webcrawl.hub.checkpoints import Checkpoints
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
@@ -231,8 +231,7 @@ def checkpoints_from(
     jobdir, root = job_folder(settings), settings.get("CLUSTER_CHECKPOINTS")
     if jobdir is None or not root:
         return None
-    header = Checkpoint(claim.crawl, claim.hubs, claim.number)
-    return Checkpoints(Path(root), jobdir, header, frontier, serves=serves, on_made=on_made)
+    return Checkpoints(Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made)
 
 
 def new_name() -> str:

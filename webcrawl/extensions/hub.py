@@ -134,6 +134,8 @@ class Hub:
 
     def _allow_until(self, until: float) -> None:
         crawl = crawl_of(self._crawler)
+        if crawl.scheduler is not None and crawl.gate.is_cut_off:
+            crawl.scheduler.give_back(lambda host: True)
         crawl.gate.allow_until(until)
         self._server.allow_until(until)
         if crawl.scheduler is not None:

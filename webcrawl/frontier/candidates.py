@@ -214,7 +214,7 @@ class Candidates:
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
-        self._endings.kept(host, link, reason, now, took_s)
+        self._endings.unanswered(host, link, "kept", reason, now, took_s)
         link = replace(link, kept=reason)
         priority, number = self._backlog.place(host, due_at)
         host.queue.push(priority, number, link)
@@ -341,7 +341,7 @@ class Candidates:
         took_s: float | None = None,
     ) -> None:
         """The visit of `link`, which `take` returned, ends without an answer."""
-        self._endings.kept(host, link, reason, now, took_s)
+        self._endings.unanswered(host, link, "kept", reason, now, took_s)
         visits.refused(link, reason, until, now, is_asked=took_s is not None)
 
     def _note_failure(self, link: Link, reason: str) -> None:
@@ -361,7 +361,7 @@ class Candidates:
         self._counters.count_ended(link.url)
         if reason in REASONS:
             self._note_failure(link, reason)
-        self._endings.dropped(host, link, reason, now, took_s)
+        self._endings.unanswered(host, link, "dropped", reason, now, took_s)
 
     def _refused(self, host: Host, link: Link, now: float) -> tuple[Refusal | Literal[""], float]:
         """(reason, until): the reason why `link` may not be fetched, and the end of the refusal.

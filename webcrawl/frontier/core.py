@@ -68,8 +68,8 @@ class CrawlState:
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail to
-        them has higher numbers. `addresses`: the IP addresses, if others ask them too.
+        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail
+        to them has higher numbers. `addresses`: the IP addresses, if others ask them too.
         `others_ask_s`: fetchers of an earlier run may send requests for so long.
         """
         is_shard = abroad is not None or "mail" in store.numbers
@@ -134,14 +134,14 @@ class CrawlState:
                 break
             # Its rank has become worse since it was placed: by an ordering of hosts.
             if distributor.ranks_hosts and distributor.rank(host) > host.rank:
-                distributor.settle(host, now)
+                distributor.place_host(host, now)
                 continue
             lease = self._lease(host, lane, now)
             if lease is None:
                 drops_left -= 1
                 drops[host] = drops.get(host, 0) + 1
                 if drops[host] < _DROPS_OF_A_HOST:
-                    distributor.settle(host, now)
+                    distributor.place_host(host, now)
                 self._bench.unpark_next(host, now)
             else:
                 self._leases.add(lease)
@@ -150,7 +150,7 @@ class CrawlState:
                 left -= 1
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
-                distributor.settle(host, now)
+                distributor.place_host(host, now)
         # Drops and newly waiting hosts must be committed; leases need not be: the next run leases
         # the same URL again.
         kept = self._candidates.keep_refused(now)
@@ -216,7 +216,7 @@ class CrawlState:
             if has_changed(host.name):
                 self._distributor.apply_delay(host)
                 self._disposition.flush_denied(host, now)
-                self._distributor.settle(host, now)
+                self._distributor.place_host(host, now)
         self._commit(now)
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
@@ -232,7 +232,7 @@ class CrawlState:
             moved = self._candidates.retry_kept(host, reasons, now)
             if moved:
                 host.clear_failures()
-                self._distributor.settle(host, now)
+                self._distributor.place_host(host, now)
             count += moved
         self._commit(now)
         return count, following
@@ -436,7 +436,7 @@ class CrawlState:
         self._bench.idle(host)
         if host.robots_tasks:
             self._disposition.flush_denied(host, now)
-        self._distributor.settle(host, now)
+        self._distributor.place_host(host, now)
 
 
 def _terms(mail: Mail) -> tuple[float | None, bool] | None:

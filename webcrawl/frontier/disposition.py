@@ -123,7 +123,7 @@ class Disposition:
         home = self._home(robots_task)
         if home.kept:
             self._state.backlog.host_answers(home)
-        self._distributor.settle(home, now)
+        self._distributor.place_host(home, now)
 
     def is_needless(self, host: Host, robots_task: RobotsTask, now: float) -> bool:
         """Drop a robots.txt that `host` must not be asked for: whether it was dropped.
@@ -138,7 +138,7 @@ class Disposition:
             home = self._home(robots_task)
             home.unmark_elsewhere(robots_task.origin)
             if home is not host:
-                self._distributor.settle(home, now)
+                self._distributor.place_host(home, now)
             return True
         if not self._policy.denied.has_any:
             return False
@@ -147,7 +147,7 @@ class Disposition:
         if not self._policy.denied.has_host(host.name):
             return False
         self._robots_unavailable(robots_task, "denied", now)
-        self._settle_home(robots_task, now)
+        self._place_home(robots_task, now)
         return True
 
     def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
@@ -165,12 +165,13 @@ class Disposition:
             if home is not None:
                 home.mark_elsewhere(robots_task.origin)
             else:
-                self._end_foreign(robots_task)
+                self._mailbox.end_task(robots_task)
             return
         target = self._distributor.host(name)
         target.add_robots_task(robots_task)
         if home is None:
-            self._keep_foreign(robots_task)
+            assert self._mailbox is not None
+            self._mailbox.keep_task(robots_task)
         elif target is home:
             home.unmark_elsewhere(robots_task.origin)
         else:
@@ -179,7 +180,7 @@ class Disposition:
             if target.retired_until > now:
                 self._flush_robots_tasks(target, now, target.retired_reason)
             self.flush_denied(target, now)
-        self._distributor.settle(target, now)
+        self._distributor.place_host(target, now)
 
     def robots_unreachable(
         self, host: Host, robots_task: RobotsTask, outcome: RobotsUnreachable, now: float
@@ -213,7 +214,7 @@ class Disposition:
         # Links that are refused from now on need not wait for the clock before they are dropped.
         if home.robots_tasks or retry_after_s or not home.rules[robots_task.origin].reason:
             self.back_off(home, tries, ended_at, retry_after_s)
-        self._distributor.settle(home, now)
+        self._distributor.place_host(home, now)
 
     def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
         """A robots.txt cannot be fetched: use the origin's last rules for a while, or disallow all.
@@ -260,9 +261,9 @@ class Disposition:
         """The host whose robots.txt the task is for. It is ours."""
         return self._distributor.host(robots_task.home)
 
-    def _settle_home(self, robots_task: RobotsTask, now: float) -> None:
+    def _place_home(self, robots_task: RobotsTask, now: float) -> None:
         if self._shard_of(robots_task.home) is None:
-            self._distributor.settle(self._home(robots_task), now)
+            self._distributor.place_host(self._home(robots_task), now)
 
     # robots.txt of foreign homes, or served by foreign hosts
 
@@ -281,7 +282,7 @@ class Disposition:
                 self._home_failed(task, mail.reason, now, mail.retry_after_s, now)
             case RobotsFailed():
                 self._robots_unavailable(task, mail.reason, now)
-                self._settle_home(task, now)
+                self._place_home(task, now)
 
     def resume(self, now: float) -> None:
         """Give our hosts the foreign tasks that they had in an earlier run."""
@@ -297,17 +298,7 @@ class Disposition:
         assert self._mailbox is not None
         assert shard is not None
         self._mailbox.send(shard, mail)
-        self._end_foreign(robots_task)
-
-    def _keep_foreign(self, robots_task: RobotsTask) -> None:
-        assert self._mailbox is not None
-        self._mailbox.keep_task(robots_task)
-        self._state.backlog.foreign_tasks = len(self._mailbox.robots_tasks)
-
-    def _end_foreign(self, robots_task: RobotsTask) -> None:
-        assert self._mailbox is not None
         self._mailbox.end_task(robots_task)
-        self._state.backlog.foreign_tasks = len(self._mailbox.robots_tasks)
 
     # Failures
 
@@ -375,4 +366,4 @@ class Disposition:
         for robots_task in robots_tasks:
             self._robots_unavailable(robots_task, reason, now)
             if robots_task.home != host.name:
-                self._settle_home(robots_task, now)
+                self._place_home(robots_task, now)

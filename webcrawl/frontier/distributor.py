@@ -1,7 +1,7 @@
 """Fills the bounded workbench with the best hosts; the others wait in the store.
 
 Owns the state and the next step of each host, and the set of hosts that have changed since the last
-commit. Knows nothing of outcomes: a module that changes a host then calls `settle`.
+commit. Knows nothing of outcomes: a module that changes a host then calls `place_host`.
 
 At most `active_max` hosts are active at a time (ready, parked, snoozed or leased). The others wait
 in the store, best first. A host competes for its place again after each lease: if a waiting host
@@ -11,7 +11,7 @@ waiting host is leased after the next release of any lease, not at once.
 A host is deferred if all its links are kept for a later try: it waits in the store until the next
 try, and leaves it only while the crawl has other work.
 
-Invariants: a host is in one state (`host.State`); only `settle` places hosts that are not leased.
+Invariants: a host is in one state (`host.State`); only `place_host` places one that is not leased.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from webcrawl.frontier.store import Numbers
 from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
 
-# Names of the module: an attribute of an enumeration takes 0.1 µs, and `settle` runs for each link.
+# Names of the module: an attribute of an enumeration takes 0.1 µs, and each link places its host.
 _PAGES, _ADMISSIONS = Lane.PAGES, Lane.ADMISSIONS
 _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
@@ -137,7 +137,7 @@ class Distributor:
         if host.state in (State.IDLE, State.DEFERRED) or (
             host.state in (State.READY, State.PARKED, State.WAITING) and self.rank(host) < host.rank
         ):
-            self.settle(host, now)
+            self.place_host(host, now)
 
     def link_promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
         """A link of `host` has moved up to `place`, (priority, number): it may be the best now."""
@@ -146,11 +146,11 @@ class Distributor:
         elif host.queue.best == place:
             self._changed.add(host)
             if host.state is not State.SNOOZED:
-                self.settle(host, now)
+                self.place_host(host, now)
         elif host.state in (State.IDLE, State.WAITING, State.DEFERRED):
             self._changed.add(host)  # so the next commit may remove it from memory
 
-    def settle(self, host: Host, now: float) -> None:
+    def place_host(self, host: Host, now: float) -> None:
         """Decide the state of `host` and move it there, unless it is leased."""
         self._changed.add(host)
         if host.state is State.LEASED:
@@ -183,11 +183,11 @@ class Distributor:
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
-        """Settle the hosts whose clock is due, and the best waiting hosts while there is room."""
+        """Place the hosts whose clock is due, and the best waiting hosts while there is room."""
         self._fill(now)
         self._try_deferred(now)
         for woken in self.bench.wake(now):
-            self.settle(woken, now)
+            self.place_host(woken, now)
 
     def next_at(self) -> tuple[float, float]:
         """By lane, when it may have a host: 0.0 is now; inf is not before a host changes."""
@@ -203,9 +203,9 @@ class Distributor:
         return pages_at, min(bench.next_at(_ADMISSIONS), due_at)
 
     def resume(self, now: float) -> None:
-        """Settle the hosts that were active when an earlier run ended."""
+        """Place the hosts that were active when an earlier run ended."""
         for name in self._hosts.active_before():
-            self.settle(self.host(name), now)
+            self.place_host(self.host(name), now)
 
     def commit(self, numbers: Numbers) -> None:
         """Commit all changes so far to the store: all of them, or nothing."""
@@ -267,16 +267,16 @@ class Distributor:
             name = self._hosts.next_waiting()
             if name is None:
                 return
-            self.settle(self.host(name), now)
+            self.place_host(self.host(name), now)
             turns -= 1
 
     def _try_deferred(self, now: float) -> None:
-        """Settle the deferred hosts whose time has come, while the crawl has other work."""
+        """Place the deferred hosts whose time has come, while the crawl has other work."""
         turns = _TURNS_MAX
         while turns and self._backlog.has_work and self._hosts.next_due_at() <= now:
             name = self._hosts.next_due()
             assert name is not None
             host = self.host(name)
             if host.state is State.DEFERRED:
-                self.settle(host, now)
+                self.place_host(host, now)
             turns -= 1

@@ -36,6 +36,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link, RobotsFetched, RobotsTask
 from webcrawl.parse.robots import RobotsRules
@@ -133,14 +134,14 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int]) -> None:
+def jump(numbers: dict[str, Any], shards: Iterable[int], after: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
     """
     outbox = numbers.setdefault("outbox", {})
     for shard in map(str, shards):
-        first, last = outbox.get(shard, (1, 0))
+        first, last = outbox.get(shard, (after + 1, after))
         outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
 
 
@@ -209,7 +210,7 @@ class Mailbox:
         """Write `mail`, of which the last one has number `last`."""
         row = encode(mail)
         if len(row) <= ROW_BYTES_MAX or len(mail) == 1:
-            self._store.put_mail(shard, last, row)
+            self._store.mail_line(shard).add(rows.mail_key(shard, last), row)
         else:
             half = len(mail) // 2
             self._write(shard, last - len(mail) + half, mail[:half])
@@ -244,8 +245,9 @@ class Mailbox:
 
     def _rows(self, shard: int, after: int) -> Iterable[_Row]:
         """The rows with mail behind number `after`, the first of them at least."""
-        stored = self._store.mail(shard, after)
-        return (_Row(last - _items(row)[0], last, row) for last, row in stored)
+        for key, row in self._store.mail_line(shard).rows(rows.mail_key(shard, after)):
+            last = rows.mail_number(key)
+            yield _Row(last - _items(row)[0], last, row)
 
     def sent(self, shard: int, upto: int) -> int:
         """`shard` has all mail up to number `upto`: delete it. Returns its number."""
@@ -256,7 +258,7 @@ class Mailbox:
         for row in self._rows(shard, first - 1):
             if row.last >= end:
                 break
-            self._store.drop_mail(shard, row.last)
+            self._store.mail_line(shard).remove(rows.mail_key(shard, row.last))
         self.outbox[shard] = end, last
         return end - first
 

@@ -212,7 +212,7 @@ class Outcomes:
         """Keep `link`, which failed too often, for a later try. Each wait is longer."""
         if link.visit and self._visits is not None:
             host.queue.drop()
-            self._endings.kept(host, link, outcome.reason, now, outcome.took_s)
+            self._endings.unanswered(host, link, "kept", outcome.reason, now, outcome.took_s)
             self._visits.failed(link, outcome)
             return
         polite = self._policy.politeness

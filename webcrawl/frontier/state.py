@@ -54,4 +54,7 @@ class CoreState:
         self.ordering.open(self.store)
         self.caps.counts, self.caps.shared = self.store.counts("caps"), self.addresses
         is_recrawl = self.policy.recrawl is not None
-        self.backlog = Backlog(self.counters, self.began_at, is_recrawl=is_recrawl)
+        foreign_tasks = self.mailbox.robots_tasks if self.mailbox is not None else ()
+        self.backlog = Backlog(
+            self.counters, self.began_at, is_recrawl=is_recrawl, foreign_tasks=foreign_tasks
+        )

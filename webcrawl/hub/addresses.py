@@ -23,6 +23,7 @@ from msgspec import Meta
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.fetch.proxy import real_address
+from webcrawl.frontier.store import StoreError
 from webcrawl.hub.mesh import Letter, Mesh
 from webcrawl.hub.streams import Clock
 from webcrawl.hub.turns import Asker, Owner, Turn
@@ -211,7 +212,8 @@ class HubAddresses:
             self._asker.end_all(now)
         self._flush(now)
         if self._counting is not None:
-            await self._counting
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
 
     async def _count(self) -> None:
         """Count the pages of the next turns."""
@@ -220,6 +222,8 @@ class HubAddresses:
             returned, self._owner.returned = self._owner.returned, {}
         try:
             given = await self._count_pages(returned, wanted, self._pages_max, PAGES_MAX)
+        except StoreError:  # the frontier's next batch raises it too, and the crawl ends
+            return
         finally:
             self._counting = None
         now = self._clock()

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 from typing import Final, NamedTuple
@@ -46,18 +47,21 @@ class Turn(NamedTuple):
     is_last: bool
 
 
+@dataclass(slots=True, eq=False)
 class _Clock:
-    """An address of this hub."""
+    """An address of this hub.
 
-    __slots__ = ("holder", "is_full", "is_stopped", "line", "next_at", "pages")
+    holder -- the hub that has the turn
+    is_stopped -- it knows that others wait
+    pages -- counted and not used: by the holder, or by nobody yet
+    """
 
-    def __init__(self, next_at: float) -> None:
-        self.holder: int | None = None  # the hub that has the turn
-        self.is_stopped = False  # the holder knows that others wait
-        self.line: deque[int] = deque()
-        self.next_at = next_at
-        self.pages = 0  # counted, and not used: by the holder, or by nobody yet
-        self.is_full = False
+    next_at: float
+    holder: int | None = None
+    is_stopped: bool = False
+    line: deque[int] = field(default_factory=deque)
+    pages: int = 0
+    is_full: bool = False
 
 
 class Owner:
@@ -179,27 +183,30 @@ class Owner:
             self._give(hub, Turn(address, from_at, clock.pages, clock.is_stopped))
 
 
+@dataclass(slots=True, eq=False)
 class _Asked:
-    """An address at which hosts of this hub wait, or ask."""
+    """An address at which hosts of this hub wait, or ask.
 
-    __slots__ = (
-        *("asked_at", "from_at", "has_turn", "is_full", "is_known", "is_last", "is_used"),
-        *("look_at", "owner", "pages", "until", "wished_at"),
-    )
+    from_at -- the clock
+    asked_at, wished_at -- when a host wanted it last, and when the owner was told so
+    is_known -- the owner knows of the turn, in the session that is on
+    is_used -- a request is under way
+    is_last -- the turn ends at `until`, TURN_S after its first request
+    look_at -- when to look whether it is idle
+    """
 
-    def __init__(self, owner: int, now: float) -> None:
-        self.owner = owner
-        self.asked_at = now  # when a host wanted it last
-        self.wished_at = -inf
-        self.has_turn = False
-        self.is_known = True  # the owner knows that it is used, in the session that is on
-        self.is_used = False  # a request is under way
-        self.is_last = False  # the turn ends at `until`
-        self.until = inf
-        self.from_at = now  # the clock
-        self.look_at = inf  # when to look whether it is idle
-        self.pages = 0
-        self.is_full = False
+    owner: int
+    from_at: float
+    asked_at: float
+    wished_at: float = -inf
+    has_turn: bool = False
+    is_known: bool = True
+    is_used: bool = False
+    is_last: bool = False
+    until: float = inf
+    look_at: float = inf
+    pages: int = 0
+    is_full: bool = False
 
 
 class Asker:
@@ -240,7 +247,7 @@ class Asker:
                 self._end(address, asked, now)
                 asked = None
         if asked is None:
-            asked = self._asked[address] = _Asked(self._owner_of(address), now)
+            asked = self._asked[address] = _Asked(self._owner_of(address), now, now)
         asked.asked_at = now
         if not asked.has_turn and now >= asked.wished_at + AGAIN_S:
             asked.wished_at = now
@@ -300,7 +307,7 @@ class Asker:
         address, from_at, pages, is_last = turn
         asked = self._asked.get(address)
         if asked is None:
-            asked = self._asked[address] = _Asked(owner, from_at)
+            asked = self._asked[address] = _Asked(owner, from_at, from_at)
         elif asked.is_used:  # the owner is at fault
             return
         asked.has_turn, asked.is_used, asked.is_known = True, False, True

@@ -134,6 +134,6 @@ def _set_visit_back(
         return False
     status = replace(status, time=correction.of(status.time), visit_ms=due_ms)
     db.delete(key)
-    db.put(rows.visit_key(due_ms, mark), rows.visit_row(url, state.to_row()))
+    db.put(rows.visit_key(due_ms, mark), rows.encode((url, state.to_row())))
     db.put(rows.SEEN + mark, rows.encode(status))
     return True

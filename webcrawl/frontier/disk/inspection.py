@@ -28,9 +28,9 @@ from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.disk.seenrows import fingerprint
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import VISIT_PRIORITY, Link
-from webcrawl.frontier.notmodified import TRUST
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.store import StoreError, UrlStatus
+from webcrawl.frontier.trust import TRUST
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules

@@ -67,6 +67,7 @@ def _reader(kind: type[T]) -> Callable[[bytes], T]:
 read_link = _reader(Link)
 read_original = _reader(Original)
 read_plain = _reader(list[Any])
+read_visit = _reader(tuple[str, bytes])  # (URL, row of its state)
 _read_credit: Callable[[bytes], Credit] = _reader(Credit)  # type: ignore[arg-type]  # an alias
 _read_status = _reader(UrlStatus)
 
@@ -145,14 +146,3 @@ def visit_key(at_ms: int, fingerprint: bytes) -> bytes:
 def visit_time(key: bytes) -> int:
     """UTC milliseconds of a visit's key."""
     return int.from_bytes(key[1:7])
-
-
-def visit_row(url: str, state: bytes) -> bytes:
-    """URLs have no line ends."""
-    return url.encode() + b"\n" + state
-
-
-def read_visit(row: bytes) -> tuple[str, bytes]:
-    """(URL, row of its state)."""
-    url, _, state = row.partition(b"\n")
-    return url.decode(), state

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -144,22 +144,8 @@ class Store:
 
     # Mail of a shard
 
-    def put_mail(self, shard: int, last: int, row: bytes) -> None:
-        """Keep a row of mail for `shard`, of which the last one has number `last`."""
-        self._mail_line(shard).add(rows.mail_key(shard, last), row)
-
-    def mail(self, shard: int, after: int) -> Iterator[tuple[int, bytes]]:
-        """The rows for `shard` with mail behind number `after`, in order, as of the last commit.
-
-        The first row may begin before. Each with the number of its last mail.
-        """
-        found = self._mail_line(shard).rows(rows.mail_key(shard, after))
-        return ((rows.mail_number(key), row) for key, row in found)
-
-    def drop_mail(self, shard: int, last: int) -> None:
-        self._mail_line(shard).remove(rows.mail_key(shard, last))
-
-    def _mail_line(self, shard: int) -> RowLine:
+    def mail_line(self, shard: int) -> RowLine:
+        """The rows of mail for `shard`, each with the number of its last mail in its key."""
         line = self._mail.get(shard)
         if line is None:
             line = self._mail[shard] = RowLine(self._db, rows.mail_prefix(shard))

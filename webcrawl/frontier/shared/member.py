@@ -10,12 +10,10 @@ import asyncio
 import logging
 import socket
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.frontier.lease import Lane, Lease, Returned, Step
 from webcrawl.frontier.shared.wire import (
@@ -47,6 +45,9 @@ from webcrawl.frontier.shared.wire import (
 )
 from webcrawl.frontier.store import StoreError
 
+if TYPE_CHECKING:
+    from webcrawl.frontier.shared.server import FrontierServer
+
 logger = logging.getLogger(__name__)
 
 _LOAD_WINDOW_S = 0.5
@@ -72,21 +73,6 @@ class Load:
         self._cpu_s, self._updated_at = cpu_s, now
 
 
-class ServedFrontier(Frontier):
-    """A frontier that leases to several processes, as a `Member` calls it."""
-
-    is_ending: bool  # no process gets a lease any more
-    orders: Orders  # for all processes
-
-    @abstractmethod
-    async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
-        """`acquire` for any process; that of the owner may have to wait for others."""
-
-    @abstractmethod
-    def ready_at(self, lane: Lane) -> float:
-        """When an `acquire` of any process may give leases of `lane`."""
-
-
 class Member:
     """A process that is served. Its leases are its own; its counts are added to the crawl's.
 
@@ -96,7 +82,7 @@ class Member:
 
     def __init__(
         self,
-        server: ServedFrontier,
+        server: FrontierServer,
         sock: socket.socket | Carrier,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,

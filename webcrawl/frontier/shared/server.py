@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
-from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit, ServedFrontier
+from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.frontier.shared.wire import Allowed, Carrier, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
@@ -81,7 +81,7 @@ class Whole(Protocol):
     def has_ended(self) -> bool: ...
 
 
-class FrontierServer(ServedFrontier):
+class FrontierServer(Frontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
@@ -235,6 +235,7 @@ class FrontierServer(ServedFrontier):
         return self.whole is not None and self.whole.is_held
 
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
+        """`acquire` for any process; that of the owner may have to wait for others."""
         if self.orders.is_paused or self.is_held:
             return []
         if lane is Lane.ADMISSIONS:
@@ -252,6 +253,7 @@ class FrontierServer(ServedFrontier):
         return leases
 
     def ready_at(self, lane: Lane) -> float:
+        """When an `acquire` of any process may give leases of `lane`."""
         if self.is_held:
             return inf
         if self.goal:
