@@ -175,8 +175,11 @@ class RemoteMachine(Machine):
 class HubMachine(Machine):
     """The hub, which fetches too."""
 
-    def __init__(self, web: Web, judge: Judge, folder: Path, net: Net) -> None:
-        self.own = own_frontier(folder, DELAY_S, SILENCE_S)
+    def __init__(
+        self, web: Web, judge: Judge, folder: Path, net: Net, number: int = 0, hubs: int = 1
+    ) -> None:
+        abroad = Buckets(hubs).abroad(number) if hubs > 1 else None
+        self.own = own_frontier(folder, DELAY_S, SILENCE_S, abroad)
         self.server = FrontierServer(self.own)
         super().__init__(web, judge, self.server, net.random, SimBus(net))
         self.refusal = ""
@@ -184,20 +187,22 @@ class HubMachine(Machine):
         self.sessions = Sessions(
             self.bus,
             self.server,
-            BRIEF,
+            replace(BRIEF, hubs=hubs),
             None,
             longest_fetch_s=LONGEST_FETCH_S,
             clock=now,
             new_name=new_name,
             on_exit=lambda reason, stats: None,
+            number=number,
         )
         self.ownership = Ownership(
             self.bus,
-            CrawlRecord("1", "crawl", "hash"),
+            CrawlRecord("1", "crawl", "hash", hubs),
             new_name(),
             pause_s=SILENCE_S + LONGEST_FETCH_S,
             is_new=not self.own.resumed,
             clock=now,
+            number=number,
         )
         self.service = _Service(
             self.bus, self.ownership, self.sessions, allow=self.allow, refuse=self._refuse,

@@ -22,6 +22,7 @@ from webcrawl.frontier.lease import (
     Returned,
     Step,
 )
+from webcrawl.frontier.mailbox import Abroad
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.member import Member
@@ -175,7 +176,10 @@ class Worker(Fetcher):
 
 
 def own_frontier(
-    folder: Path, delay_s: float = DELAY_S, others_ask_s: float = 0.0
+    folder: Path,
+    delay_s: float = DELAY_S,
+    others_ask_s: float = 0.0,
+    abroad: Abroad | None = None,
 ) -> LocalFrontier:
     polite = Politeness(delay_s=delay_s, ip_delay_s=IP_DELAY_S)
     return LocalFrontier(
@@ -184,6 +188,7 @@ def own_frontier(
         now=now(),
         utc_s=UTC_S,
         others_ask_s=others_ask_s,
+        abroad=abroad,
     )
 
 
