@@ -13,8 +13,8 @@ from types import ModuleType
 
 from benchmarks import (
     calls,
-    cluster,
     cores,
+    hub,
     main_text,
     memory,
     overheads,
@@ -36,7 +36,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "memory": memory,
     "soak": soak,
     "store": store,
-    "cluster": cluster,
+    "hub": hub,
     "overheads": overheads,
     "seeds": seeds,
     "scale": scale,

@@ -17,8 +17,8 @@ from benchmarks.crawls import say
 from benchmarks.here import cpu_us, rss_mb
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, size_bytes
+from webcrawl.frontier.disk.seenrows import fingerprint
 from webcrawl.frontier.lease import Link
-from webcrawl.frontier.seen import fingerprint
 
 BATCH = 1000
 LOOKUPS = 20_000
@@ -70,7 +70,7 @@ def put(store: Database, numbers: range, hosts: int) -> None:
                 raise AssertionError(f"{url} is taken for a known one")
             store.put(seen, b"")
             link = Link(url, host, 3, via=f"http://{host}/")
-            store.put(rows.queue_key(host_id, number % 10, number), rows.link_row(link))
+            store.put(rows.queue_key(host_id, number % 10, number), rows.encode(link))
         store.commit()
 
 

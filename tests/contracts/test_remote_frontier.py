@@ -377,20 +377,6 @@ def test_a_call_that_cannot_be_sent_is_a_store_error(depth: Any) -> None:
     asyncio.run(check())
 
 
-def test_a_lease_that_cannot_be_sent_is_a_store_error_and_goes_back() -> None:
-    async def check() -> None:
-        server = served()
-        await server.put([Link("http://a/", "a", 1 << 70)], 100.0)
-        await resolve(server)
-        pair = Pair(server)
-        with pytest.raises(StoreError, match="cannot be sent"):
-            await pair.remote.acquire(100.0, 1)
-        await pair.die()
-        assert not server._frontier._state._leases
-
-    asyncio.run(check())
-
-
 def test_stats_that_cannot_be_sent_do_not_hold_up_the_last_message() -> None:
     async def check() -> None:
         pair = Pair(served())

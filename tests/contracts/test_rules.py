@@ -414,7 +414,7 @@ def test_the_old_agents_rules_hold_while_robots_txt_cannot_be_fetched(make: Make
 def driver_rules(driver: Driver) -> HostRules:
     frontier: Any = driver.frontier
     frontier = getattr(frontier, "_frontier", frontier)
-    held = frontier._state._policy.rules
+    held = frontier._state._state.policy.rules
     assert isinstance(held, HostRules)
     return held
 

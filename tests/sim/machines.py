@@ -111,7 +111,7 @@ class RemoteMachine(Machine):
         ]  # fmt: skip
         for each in self.remotes:
             each.machine = self
-        self._hub_of_host = Buckets(hubs).shard_of
+        self._hub_of_host = Buckets(hubs).hub_of
         remote = AllHubs(self.remotes, self._hub_of_host) if hubs > 1 else self.remotes[0]
         self._unsure: dict[Lease, str] = {}  # released, and the hub has not answered
         super().__init__(web, judge, remote, net.random, bus)

@@ -16,8 +16,8 @@ from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link, Resolved
-from webcrawl.frontier.orderings import Level
 from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.state import CoreState
 from webcrawl.parse.urls import host_of
 
 FOREVER = 1e9
@@ -55,7 +55,7 @@ class Parts:
     def commit(self) -> None:
         numbers = {"queued": self.backlog.queued, "arrivals": self.backlog.arrivals}
         counters = {"counters": self.counters.to_dict()}
-        self.distributor.commit(lambda: {"now": NOW, "began": NOW, **numbers, **counters})
+        self.distributor.commit({"utc": NOW, "began": NOW, **numbers, **counters})
 
 
 def parts(
@@ -67,20 +67,15 @@ def parts(
     began_at: float = NOW,
 ) -> Parts:
     store = store or Store(None)
-    policy = policy or Policy(politeness=POLITE)
-    caps = caps or Caps()
-    ordering, counters = Level(), Counters()
-    ordering.open(store)
-    caps.counts = store.counts("caps")
-    backlog = Backlog(counters, began_at)
-    distributor = Distributor(
-        *(store, policy, ordering, caps, counters, backlog),
-        active_max=active_max,
-        began_at=began_at,
-    )
-    candidates = Candidates(
-        *(store, policy, ordering, caps, counters, backlog, distributor),
+    state = CoreState(
+        store,
         Endings(store, None, 0.0),
+        policy or Policy(politeness=POLITE),
+        caps=caps or Caps(),
+        began_at=began_at,
+        asked_until=began_at,
+        active_max=active_max,
     )
-    disposition = Disposition(store, policy, caps, counters, backlog, distributor)
-    return Parts(store, counters, backlog, distributor, candidates, disposition)
+    distributor = Distributor(state)
+    candidates, disposition = Candidates(state, distributor), Disposition(state, distributor)
+    return Parts(store, state.counters, state.backlog, distributor, candidates, disposition)

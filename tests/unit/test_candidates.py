@@ -10,8 +10,7 @@ from tests.unit.frontier_parts import FOREVER, NOW, POLITE, Parts, link, parts
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.host import Host, Rules
-from webcrawl.frontier.lease import Passed
+from webcrawl.frontier.host import Rules
 from webcrawl.parse.robots import RobotsRules
 
 OPEN = Policy(politeness=POLITE, obey_robots=False)
@@ -25,12 +24,6 @@ def funnel(made: Parts) -> tuple[int, int, int, int]:
         counters.ip_passed,
         counters.robots_passed,
     )
-
-
-def assert_pending(made: Parts, *hosts: Host) -> None:
-    """The invariant of the module."""
-    ahead = sum(bool(host.counted_ahead) for host in hosts)
-    assert made.counters.pending == made.backlog.queued - ahead
 
 
 def test_the_garbage_collector_does_not_walk_links() -> None:
@@ -60,23 +53,18 @@ def test_a_link_over_a_cap_is_extracted_but_never_queued() -> None:
     assert made.counters.pending == 1
 
 
-def test_a_link_that_is_counted_ahead_is_not_counted_again() -> None:
-    made = parts(OPEN)
+def test_an_ip_slot_is_taken_once_and_the_funnel_counts_it_at_the_links_turn() -> None:
+    made = parts(OPEN, Caps(per_ip=2))
     made.put("http://a/", "http://a/1")
     made.commit()
-    host = made.host("a")
-    made.candidates.count_ahead(host)
-    made.candidates.count_ahead(host)
-    assert funnel(made) == (1, 1, 0, 0)
-    assert_pending(made, host)
-    made.resolve("a")
-    made.candidates.count_address_ahead(host)
-    made.candidates.count_address_ahead(host)
-    assert funnel(made) == (1, 1, 1, 0)
-    taken = made.candidates.take(host, NOW)
-    assert taken == (replace(link("http://a/"), counted=Passed.ROBOTS), "")
-    assert funnel(made) == (1, 1, 1, 1)
-    assert_pending(made, host)
+    host = made.resolve("a")
+    made.candidates.take_ip_slot(host)
+    made.candidates.take_ip_slot(host)
+    assert funnel(made) == (0, 0, 0, 0)
+    assert made.candidates.take(host, NOW) == (replace(link("http://a/"), is_counted=True), "")
+    host.queue.drop()
+    assert made.candidates.take(host, NOW) is not None, "the cap has room for both"
+    assert funnel(made) == (2, 2, 2, 2)
 
 
 def test_a_link_that_is_put_back_or_retried_is_not_counted_again() -> None:
@@ -87,7 +75,7 @@ def test_a_link_that_is_put_back_or_retried_is_not_counted_again() -> None:
         taken = made.candidates.take(host, NOW)
         assert taken is not None
         retry(host, taken[0], NOW)
-        assert_pending(made, host)
+        assert made.counters.pending == made.backlog.queued == 1
     assert made.candidates.take(host, NOW) is not None
     assert funnel(made) == (1, 1, 1, 1)
     assert made.counters.pending == made.backlog.queued == 0
@@ -149,7 +137,8 @@ def test_a_retired_host_drops_its_links_and_a_deferred_one_keeps_them() -> None:
     assert made.candidates.keep_refused(NOW)
     assert made.counters.dropped == {"dns": 1}
     assert made.counters.kept == {"host_retired": 1}
-    assert b.queue.peek().counted is Passed.HOST, "its address was not tested"
+    assert funnel(made) == (2, 2, 0, 0)
+    assert not b.queue.peek().is_counted, "its address was not tested"
 
 
 def test_ten_failed_seeds_are_remembered_and_no_other_link() -> None:

@@ -18,7 +18,7 @@ from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
-from webcrawl.frontier.disk.hostrows import read_host
+from webcrawl.frontier.disk.hosts import read_host
 from webcrawl.frontier.disk.identity import _new, read_numbers
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store

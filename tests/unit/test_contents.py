@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from msgspec.structs import replace
 
@@ -119,12 +117,6 @@ def test_a_page_without_a_payload_digest_is_compared_by_its_content() -> None:
     kept = Kept()
     assert [kept.page("a", ""), kept.page("b", ""), kept.page("c")] == ["", "a", "a"]
     assert kept.page("d") == "c"
-
-
-def test_a_row_of_an_earlier_version_is_read() -> None:
-    original = Original("http://a/", 1.5, PLAIN)
-    assert rows.read_original(rows.original_row(original)) == original
-    assert rows.read_original(pickle.dumps((*original, True), 5)) == original
 
 
 UNARCHIVED = replace(DONE, archived=False)

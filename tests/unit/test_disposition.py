@@ -198,7 +198,7 @@ def test_a_host_is_deferred_after_too_many_failures_in_a_row() -> None:
 def test_each_other_address_is_tried_once_without_a_retry() -> None:
     made = parts(caps=Caps(per_ip=1))
     host = made.resolve("a", "10.0.0.1", "10.0.0.2", "10.0.0.3")
-    made.disposition._caps.take_ip("10.0.0.2")
+    made.disposition._state.caps.take_ip("10.0.0.2")
     assert made.disposition.try_next_address(host, "connect")
     assert host.addresses[0] == "10.0.0.3", "the IP cap refuses the second address"
     assert not made.disposition.try_next_address(host, "connect")

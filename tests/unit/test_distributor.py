@@ -67,7 +67,7 @@ def test_a_host_whose_robots_txt_is_elsewhere_is_idle() -> None:
     made.put("http://a/")
     host = made.resolve("a")
     host.mark_elsewhere("http://a")
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert host.state is State.IDLE
 
 
@@ -75,7 +75,7 @@ def test_robots_txt_is_not_asked_for_where_the_ip_cap_is_full() -> None:
     made = parts(caps=Caps(per_ip=1))
     made.put("http://a/")
     host = made.resolve("a", "10.0.0.1")
-    made.distributor._caps.take_ip("10.0.0.1")
+    made.distributor._state.caps.take_ip("10.0.0.1")
     assert made.distributor.next_step(host, NOW) is Step.PAGE, "to be dropped"
     assert made.counters.robots_attempted == 0
 
@@ -88,7 +88,7 @@ def test_a_host_is_ready_in_one_lane_or_snoozed_on_its_clock() -> None:
     assert (popped(made), popped(made, Lane.ADMISSIONS)) == (None, host)
     made.resolve("a")
     host.next_at = NOW + 5
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert (host.state, made.distributor.next_at()[Lane.PAGES]) == (State.SNOOZED, NOW + 5)
     made.distributor.wake(NOW + 4.9)
     assert host.state is State.SNOOZED
@@ -103,7 +103,7 @@ def test_a_leased_host_stays_leased() -> None:
     host = made.resolve("a")
     made.distributor.bench.lease(host, with_ip=True)
     made.put("http://a/1")
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert host.state is State.LEASED
 
 
@@ -125,33 +125,11 @@ def test_the_hosts_beyond_the_active_ones_wait_best_first(store: Store) -> None:
     made.distributor.wake(NOW)
     assert made.host("c").state is State.WAITING, "a leased host keeps its place"
     made.distributor.bench.idle(a)
-    made.distributor.settle(a, NOW)
+    made.distributor.place_host(a, NOW)
     assert a.state is State.WAITING, "a waiting host has a better link"
     made.distributor.wake(NOW)
     assert made.host("c").state is State.READY
     assert made.distributor.bench.active == 1
-
-
-def test_fewer_active_hosts_take_no_lease_back_and_more_are_active_at_once(
-    store: Store,
-) -> None:
-    made = parts(OPEN, store=store, active_max=2)
-    distributor = made.distributor
-    made.put("http://a/1", "http://b/1", "http://c/1/2")
-    made.commit()
-    a, b = made.host("a"), made.host("b")
-    distributor.bench.lease(a, with_ip=False)
-    distributor.active_max = 1
-    distributor.wake(NOW)
-    assert (a.state, b.state, distributor.bench.active) == (State.LEASED, State.READY, 2)
-    distributor.bench.idle(a)
-    distributor.settle(a, NOW)
-    assert (a.state, distributor.bench.active) == (State.WAITING, 1)
-    made.commit()
-    distributor.active_max = 3
-    assert distributor.next_at()[Lane.ADMISSIONS] == 0.0
-    distributor.wake(NOW)
-    assert distributor.bench.active == 3
 
 
 def test_a_host_in_the_store_is_dropped_from_memory(store: Store) -> None:
@@ -176,7 +154,7 @@ def test_a_deferred_host_is_woken_only_while_there_is_other_work() -> None:
     assert host.ip is not None
     made.distributor.bench.end_lease(host.ip, NOW)
     made.distributor.bench.idle(host)
-    made.distributor.settle(host, NOW)
+    made.distributor.place_host(host, NOW)
     assert (host.state, host.due_at) == (State.DEFERRED, NOW + 15)
     made.commit()
     assert made.distributor.next_at()[Lane.PAGES] == inf, "nothing else is left"

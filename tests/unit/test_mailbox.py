@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.frontier import link
+from tests.mailing import receive, unsent
 from tests.unit.frontier_parts import FOREVER, POLITE
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
@@ -73,6 +74,11 @@ def shard(
     )
 
 
+def ends_of_rows(store: Store) -> list[int]:
+    """The number of the last mail of each row for hub 1."""
+    return [rows.mail_number(key) for key, _ in store.mail_line(1).rows(rows.MAIL)]
+
+
 def lease_of(state: CrawlState, step: Step, now: float = NOW) -> Lease:
     """The next lease, after the look-up of its host."""
     lane = Lane.PAGES if step is Step.PAGE else Lane.ADMISSIONS
@@ -97,7 +103,7 @@ def test_a_foreign_link_is_mail_and_is_neither_seen_nor_counted_here() -> None:
     links = [link(f"http://{host}.example/") for host in "aba"] + [link("http://c.example/")]
     assert a.put(links, NOW) == 3
     assert a.outbox == {1: (1, 1), 2: (1, 1)}
-    assert a.unsent(1, 0, 9) == [FoundLink(link("http://b.example/"))]
+    assert unsent(a, 1, 0, 9) == [FoundLink(link("http://b.example/"))]
     assert a.counters.pending == a.counters.levels["found/1"] == 1
     assert a.put([link("http://b.example/")], NOW) == 1, "it may be known there; here it is not"
     assert a.outbox[1] == (1, 2)
@@ -106,33 +112,34 @@ def test_a_foreign_link_is_mail_and_is_neither_seen_nor_counted_here() -> None:
 def test_rows_are_numbered_by_shard_and_deleted_once_they_are_there() -> None:
     a = shard()
     a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
-    assert urls(a.unsent(1, 0, 2)) == ["http://b.example/0", "http://b.example/1"]
-    assert urls(a.unsent(1, 3, 9)) == ["http://b.example/3", "http://b.example/4"]
+    assert urls(unsent(a, 1, 0, 2)) == ["http://b.example/0", "http://b.example/1"]
+    assert urls(unsent(a, 1, 3, 9)) == ["http://b.example/3", "http://b.example/4"]
     a.sent(1, 3)
     assert a.outbox == {1: (4, 5)}
-    assert a.unsent(1, 0, 9) == [], "the first of them is no more"
+    assert unsent(a, 1, 0, 9) == [], "the first of them is no more"
     a.sent(1, 2)
     assert a.outbox == {1: (4, 5)}
     a.sent(1, 7)
     assert a.outbox == {1: (6, 5)}
     a.put([link("http://b.example/5")], NOW)
     assert a.outbox == {1: (6, 6)}
-    assert a.unsent(2, 0, 9) == []
+    assert unsent(a, 2, 0, 9) == []
 
 
 def test_mail_is_applied_once_and_in_order() -> None:
     a, b = shard(), shard(1)
     a.put([link(f"http://b.example/{n}") for n in range(4)], NOW)
-    mail = a.unsent(1, 0, 9)
-    assert b.receive(0, 2, mail[1:], NOW) == 0, "row 1 is missing"
-    assert b.receive(0, 1, mail[:2], NOW) == 2
-    assert b.receive(0, 1, mail[:2], NOW) == 2
-    assert b.receive(0, 4, mail[3:], NOW) == 2
-    assert b.receive(0, 2, mail[1:], NOW) == 4
+    mail = unsent(a, 1, 0, 9)
+    assert receive(b, 0, 1, mail[:2], NOW) == 2
+    assert receive(b, 0, 1, mail[:2], NOW) == 2
+    assert receive(b, 0, 2, mail[1:], NOW) == 4
     assert b.inbox == {0: 4}
     assert b.counters.pending == b.counters.levels["found/2"] == 4
-    assert b.receive(2, 1, mail[:1], NOW) == 1, "each sender has its own numbers"
+    assert receive(b, 2, 1, mail[:1], NOW) == 1, "each sender has its own numbers"
     assert b.counters.pending == 4, "the URL is known"
+    assert receive(b, 3, 9, mail[:1], NOW) == 9, "what was before it is lost"
+    b.receive_each([(3, 20, [])], NOW)
+    assert b.inbox[3] == 20, "none of it could be read"
 
 
 def test_the_links_of_a_page_are_mail_with_the_page() -> None:
@@ -142,7 +149,7 @@ def test_the_links_of_a_page_are_mail_with_the_page() -> None:
     far, near = link("http://b.example/", depth=1), link("http://a.example/x", depth=1)
     assert a.outbox == {}
     a.release([(lease, Fetched(200, NOW, NOW, (far, near)))], NOW)
-    assert a.unsent(1, 0, 9) == [FoundLink(far)]
+    assert unsent(a, 1, 0, 9) == [FoundLink(far)]
     assert a.counters.pending == 1
 
 
@@ -157,7 +164,7 @@ def test_force_travels() -> None:
     a, b = shard(), shard(1)
     b.put([link("http://b.example/")], NOW)
     a.put([link("http://b.example/")], NOW, force=True)
-    b.receive(0, 1, a.unsent(1, 0, 9), NOW)
+    receive(b, 0, 1, unsent(a, 1, 0, 9), NOW)
     assert b.counters.pending == 2
 
 
@@ -170,8 +177,8 @@ def test_a_users_request_for_a_foreign_host_is_dropped() -> None:
 
 def test_mail_for_a_host_of_a_third_shard_is_sent_on() -> None:
     b = shard(1)
-    b.receive(0, 1, [FoundLink(link("http://c.example/"))], NOW)
-    assert urls(b.unsent(2, 0, 9)) == ["http://c.example/"]
+    receive(b, 0, 1, [FoundLink(link("http://c.example/"))], NOW)
+    assert urls(unsent(b, 2, 0, 9)) == ["http://c.example/"]
 
 
 def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
@@ -181,11 +188,11 @@ def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
     lease = lease_of(a, Step.PAGE)
     links = tuple(link(f"http://{host}.example/x", via=lease.url) for host in "ab")
     a.release([(lease, Fetched(200, NOW, NOW, links))], NOW)
-    mail = a.unsent(1, 0, 9)
+    mail = unsent(a, 1, 0, 9)
     assert mail == [FoundLink(links[1], pytest.approx(0.45))]
     a.audit()
     for _ in range(3):
-        b.receive(0, 1, mail, NOW)
+        receive(b, 0, 1, mail, NOW)
         b.audit()
     assert orderings[1]._made == pytest.approx(0.45)
     assert orderings[0]._made - orderings[0]._sent == pytest.approx(0.55)
@@ -209,7 +216,7 @@ def moved(
 def carry(sender: CrawlState, own: int, receiver: CrawlState, to: int, now: float = NOW) -> None:
     """Deliver all mail from shard `own` to shard `to`."""
     done = receiver.inbox.get(own, 0)
-    receiver.receive(own, done + 1, sender.unsent(to, done, 99), now)
+    receive(receiver, own, done + 1, unsent(sender, to, done, 99), now)
     sender.sent(to, receiver.inbox.get(own, 0))
 
 
@@ -296,14 +303,14 @@ def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> 
 def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
     """Its home was restarted, and has asked again."""
     a, b = moved(), shard(1, STRICT)
-    [mail] = a.unsent(1, 0, 9)
-    b.receive(0, 1, [mail, mail], NOW)
+    [mail] = unsent(a, 1, 0, 9)
+    receive(b, 0, 1, [mail, mail], NOW)
     lease = lease_of(b, Step.ROBOTS)
     b.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
     assert b.is_finished()
     assert b.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
     assert b.outbox == {0: (1, 1)}
-    b.receive(0, 3, [mail], NOW)
+    receive(b, 0, 3, [mail], NOW)
     assert not b.is_finished(), "the answer may be lost by now"
 
 
@@ -330,14 +337,14 @@ def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
 
 def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
     a = moved()
-    [asked] = a.unsent(1, 0, 9)
+    [asked] = unsent(a, 1, 0, 9)
     assert isinstance(asked, RobotsAsked)
     lines = "\n".join(f"+/{n * 2654435761 % 2**32:x}{n**9:x}" for n in range(40_000))
     fetched = RobotsFetched(RobotsRules(literals=lines), FOREVER, NOW, NOW)
     assert len(lines) > RULES_BYTES_MAX
     mail = answered(asked.robots_task, fetched, NOW)
     assert mail == RobotsFailed(asked.robots_task, "too_large", again=False)
-    a.receive(1, 1, [mail], NOW)
+    receive(a, 1, 1, [mail], NOW)
     assert a.counters.robots == {"too_large": 1}
 
 
@@ -348,8 +355,8 @@ def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
     "mail",
     [
         FoundLink(link("http://b.example/", depth=2), 0.25, force=True),
-        RobotsFailed(moved().unsent(1, 0, 1)[0].robots_task, "5xx", again=True),  # type: ignore[union-attr]
-        *moved().unsent(1, 0, 1),
+        RobotsFailed(unsent(moved(), 1, 0, 1)[0].robots_task, "5xx", again=True),  # type: ignore[union-attr]
+        *unsent(moved(), 1, 0, 1),
     ],
     ids=lambda mail: type(mail).__name__,
 )
@@ -361,16 +368,16 @@ def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
     store = Store(tmp_path, is_shard=True)
     a = shard(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
-    a.receive(2, 1, [FoundLink(link("http://a.example/"))], NOW)
+    receive(a, 2, 1, [FoundLink(link("http://a.example/"))], NOW)
     a.sent(1, 2)
     a.put([link("http://a.example/2")], NOW)
     store.close()
     store = Store(tmp_path, is_shard=True)
     a = shard(store=store)
     assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
-    assert urls(a.unsent(1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
+    assert urls(unsent(a, 1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
     a.put([link("http://b.example/5")], NOW)
-    assert urls(a.unsent(1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
+    assert urls(unsent(a, 1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
     store.close()
 
 
@@ -386,7 +393,7 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
     numbers = iter(range(1, sum(commits) + 1))
     for commit in commits:
         a.put([link(f"http://b.example/{n}") for n in islice(numbers, commit)], NOW)
-    ends = [last for last, _ in store.mail(1, 0)]
+    ends = ends_of_rows(store)
     assert ends == [7, 107, 207, 307, 308, 311]
     for limit_bytes, after, limit, expected in [
         (1 << 20, 0, 310, 308),
@@ -402,11 +409,11 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
         assert (number, urls(decode_all(data)), first) == (expected, found, after + 1)
     a.sent(1, 250)
     a.put([], NOW)
-    assert [last for last, _ in store.mail(1, 0)] == [307, 308, 311]
-    assert len(a.unsent(1, 250, 500)) == 61
+    assert ends_of_rows(store) == [307, 308, 311]
+    assert len(unsent(a, 1, 250, 500)) == 61
     a.sent(1, 311)
     a.put([], NOW)
-    assert list(store.mail(1, 0)) == []
+    assert ends_of_rows(store) == []
     store.close()
 
 
@@ -414,7 +421,7 @@ def set_back(folder: Path, shards: Sequence[int]) -> None:
     """Let the numbers of the closed store in `folder` jump."""
     db = Database(folder)
     numbers = json.loads(db.get(rows.NUMBERS) or b"")
-    jump(numbers["mail"], shards)
+    jump(numbers["mail"], shards, after=0)
     db.put(rows.NUMBERS, json.dumps(numbers).encode())
     db.commit()
     db.close()
@@ -451,21 +458,30 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
         packed = a.packed(1, after, limit, 1 << 20)
         assert urls(decode_all(packed.data)) == [f"http://b.example/{n}" for n in found]
         assert packed.first == first
-    assert len(a.unsent(1, 2, 9)) == 5
+    assert len(unsent(a, 1, 2, 9)) == 5
     a.sent(1, 90)
     a.put([], NOW)
-    assert [last for last, _ in store.mail(1, 0)] == [7 + JUMP]
+    assert ends_of_rows(store) == [7 + JUMP]
     assert a.outbox[1] == (91, 7 + JUMP)
     store.close()
+
+
+def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
+    for last in (JUMP + 1, JUMP + 2):
+        store = Store(tmp_path, is_shard=True)
+        a = CrawlState(store, OPEN, now=NOW, abroad=ByLetter(0), mail_after=JUMP)
+        a.put([link("http://b.example/")], NOW)
+        assert a.outbox == {1: (JUMP + 1, last)}
+        store.close()
 
 
 def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
     a = shard()
     words = "x" * 16_000
     a.put([link(f"http://b.example/{words}{n}") for n in range(50)], NOW)
-    rows = a._store.mail(1, 0)
-    assert max(len(row) for _, row in rows) <= ROW_BYTES_MAX
-    assert len(a.unsent(1, 0, 500)) == 50
+    line = a._store.mail_line(1).rows(rows.MAIL)
+    assert max(len(row) for _, row in line) <= ROW_BYTES_MAX
+    assert len(unsent(a, 1, 0, 500)) == 50
 
 
 def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
@@ -509,7 +525,7 @@ def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
     CrawlState(store, OPEN, now=NOW).retry(frozenset({"dns"}), b"", NOW)
     store.close()
     store = Store(tmp_path, is_shard=True)
-    assert urls(shard(store=store).unsent(1, 0, 9)) == ["http://b.example/"]
+    assert urls(unsent(shard(store=store), 1, 0, 9)) == ["http://b.example/"]
     store.close()
 
 
@@ -518,9 +534,9 @@ def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
 
 def test_kept_links_are_tried_beside_the_work_of_other_shards() -> None:
     a = moved()
-    [asked] = a.unsent(1, 0, 9)
+    [asked] = unsent(a, 1, 0, 9)
     assert isinstance(asked, RobotsAsked)
-    a.receive(1, 1, [RobotsFailed(asked.robots_task, "5xx", again=False)], NOW)
+    receive(a, 1, 1, [RobotsFailed(asked.robots_task, "5xx", again=False)], NOW)
     assert a.acquire(NOW + 11, 9) == []
     assert a.counters.kept == {"robots_unreachable": 1}
     assert a.is_finished()
@@ -533,7 +549,7 @@ def test_kept_links_are_tried_beside_the_work_of_other_shards() -> None:
 
 def test_answers_are_of_the_shard_that_asked() -> None:
     a = moved()
-    [asked] = a.unsent(1, 0, 9)
+    [asked] = unsent(a, 1, 0, 9)
     assert isinstance(asked, RobotsAsked)
     mail = answered(asked.robots_task, RobotsFetched(ALLOW_ALL, NOW + 9, NOW, NOW), NOW)
     assert isinstance(mail, RobotsAnswered)

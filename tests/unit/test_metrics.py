@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.snapshots import HOSTILE, of_cluster, snapshot
+from tests.unit.snapshots import HOSTILE, of_hubs, snapshot
 from webcrawl.live.metrics import LABELS_MAX, exposition
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -105,42 +105,29 @@ def test_the_page_names_every_metric_with_its_type_and_labels() -> None:
         for name, labels in metrics
     }
     served = {
-        family.name: (family.type, {label for s in family.samples for label in s.labels} - {"node"})
-        for family in read(of_cluster()).values()
+        family.name: (family.type, {label for s in family.samples for label in s.labels} - {"hub"})
+        for family in read(of_hubs()).values()
     }
     assert documented == served
-    assert read(snapshot()).keys() == {
-        name for name in documented if not name.startswith(("webcrawl_cluster_", "webcrawl_node_"))
-    }
 
 
-def test_each_sample_of_a_node_has_its_label_and_a_crawl_on_one_machine_has_none() -> None:
-    own = of_cluster()["cluster"]["node"]
-    samples = [s for family in read(of_cluster()).values() for s in family.samples]
-    assert {sample.labels["node"] for sample in samples} == {own}
-    assert not any("node" in s.labels for f in read(snapshot()).values() for s in f.samples)
-
-
-def test_the_gauges_of_the_whole_crawl() -> None:
-    families = read(of_cluster())
-    found = {
-        sample.labels.get("condition", name): sample.value
+def test_with_several_hubs_each_sample_has_its_hub_and_gauges_are_of_all() -> None:
+    families = read(of_hubs())
+    assert {s.labels["hub"] for family in families.values() for s in family.samples} == {"0"}
+    one_hub = read(snapshot())
+    assert not any("hub" in s.labels for family in one_hub.values() for s in family.samples)
+    of_all = {
+        name.removeprefix("webcrawl_"): family.samples[0].value
         for name, family in families.items()
-        if name.startswith(("webcrawl_cluster_", "webcrawl_node_"))
-        for sample in family.samples
+        if name not in one_hub
     }
-    assert found == {
-        "alive": 2,
-        "joining": 0,
-        "silent": 1,
-        "left": 0,
-        "webcrawl_node_shards": 4,
-        "webcrawl_cluster_shards": 12,
-        "webcrawl_cluster_shards_without_node": 4,
-        "webcrawl_cluster_pages": 380,
-        "webcrawl_cluster_pending_urls": 2_469_134,
-        "webcrawl_cluster_pages_per_second": 175.0,
-        "webcrawl_cluster_links_between_shards": 15,
+    assert of_all == {
+        "hubs": 3,
+        "hubs_away": 1,
+        "whole_pages": 380,
+        "whole_pending_urls": 2_469_134,
+        "whole_pages_per_second": 175.0,
+        "whole_unapplied_links": 15,
     }
 
 

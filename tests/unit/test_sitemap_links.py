@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.exchanges import exchange
+from tests.mailing import receive, unsent
 from webcrawl.admission.runner import Admissions
 from webcrawl.admission.sitemaps import SHARED_BYTES, Sitemaps
 from webcrawl.fetch.http1 import Headers
@@ -19,7 +20,7 @@ from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.disk.rows import link_row, read_link
+from webcrawl.frontier.disk.rows import encode, read_link
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     LISTED,
@@ -92,8 +93,8 @@ class Crawl:
         """Carry the mail of each shard to the others."""
         for number, state in enumerate(self.states):
             for other, (first, _) in state.outbox.items():
-                mail = state.unsent(other, first - 1, 1000)
-                state.sent(other, self.states[other].receive(number, first, mail, now))
+                mail = unsent(state, other, first - 1, 1000)
+                state.sent(other, receive(self.states[other], number, first, mail, now))
 
     def outcome(self, lease: Lease) -> Outcome:
         if lease.step is Step.RESOLVE:
@@ -195,7 +196,7 @@ def test_sitemaps_and_entries_of_hosts_of_another_shard_go_by_mail() -> None:
 @pytest.mark.parametrize("kept", ["", "timeout"])
 def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
     link = Link("http://a/1", "a", via="http://a/s.xml", kept=kept, sitemap=LISTED, lastmod=7)
-    assert read_link(link_row(link), "a") == link
+    assert read_link(encode(link)) == link
 
 
 def test_a_sitemap_that_was_found_as_a_page_is_fetched_once() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from webcrawl.frontier.disk.rows import link_row, read_link
+from webcrawl.frontier.disk.rows import encode, read_link
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.scope import PathLimits, Scope, is_numbered
@@ -120,4 +120,4 @@ class TestSequences:
 
 def test_a_row_keeps_the_sequence() -> None:
     link = Link("http://h.example/2", HOST, 3, 1, "http://h.example/1", payload=b"\n", sequence=7)
-    assert read_link(link_row(link), HOST) == link
+    assert read_link(encode(link)) == link

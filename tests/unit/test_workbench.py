@@ -12,9 +12,11 @@ MOVES = 5_000
 
 
 def bench() -> tuple[Workbench, list[Host]]:
-    made = Workbench(Store(None).host)
-    hosts = [made.host(f"h{n}") for n in range(HOSTS)]
+    made = Workbench()
+    store = Store(None)
+    hosts = [store.hosts.host(f"h{n}") for n in range(HOSTS)]
     for number, host in enumerate(hosts):
+        made.add(host)
         made.bind(host, "10.0.0.1")
         made.ready(host, Lane.PAGES, BAD, number)
     return made, hosts

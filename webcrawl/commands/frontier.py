@@ -16,8 +16,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
-from webcrawl.cluster.agreement.nodefile import SHARDS
+from webcrawl.config.build import hub_in
 from webcrawl.crawl.keptcommands import shown, steered_by
 from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
@@ -87,8 +86,6 @@ class Command(ScrapyCommand):
         except SteeringError as error:
             raise UsageError(f"--{error}") from None
         try:
-            if (problem := _why_not(Path(args[0]))) is not None:
-                raise StoreError(problem)
             if reasons:
                 print(_retry(Path(args[0]), reasons))
                 return
@@ -102,7 +99,8 @@ class Command(ScrapyCommand):
             if opts.export:
                 _write(opts.export, (f"{url}\n" for _, url in frontier.pending()))
             else:
-                print(*frontier.summary(time.time()), *_commands(frontier), sep="\n")
+                lines = [*_which_hub(Path(args[0])), *frontier.summary(time.time())]
+                print(*lines, *_commands(frontier), sep="\n")
             frontier.close()
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()
@@ -111,15 +109,10 @@ class Command(ScrapyCommand):
             self.exitcode = 1
 
 
-def _why_not(jobdir: Path) -> str | None:
-    """A line to refuse the JOBDIR of a node (CLUSTER): its frontiers are those of its shards."""
-    if (jobdir / FOLDER).exists() or not (jobdir / NODE_FILE).exists():
-        return None
-    shards = ", ".join(path.name for path in sorted((jobdir / SHARDS).glob("[0-9]*")))
-    return (
-        f"{jobdir} is of a node of a crawl on several machines: give one of its shards,"
-        f" {jobdir / SHARDS}/NNNN ({shards or 'it has none'})"
-    )
+def _which_hub(jobdir: Path) -> list[str]:
+    """A line in a crawl with several hubs: this frontier is a part of the crawl's. StoreError."""
+    claim = hub_in(jobdir)
+    return [f"Hub {claim.number} of the {claim.hubs} hubs of {claim.crawl}"] if claim else []
 
 
 def _commands(frontier: Inspection) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
@@ -52,6 +53,7 @@ from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.packets import SILENCE_S
 from webcrawl.parse.jointrules import names_key
@@ -61,6 +63,10 @@ from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.reading.page import Options
 from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
+
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+    from webcrawl.hub.claims import Claim
+    from webcrawl.hub.several import SeveralHubs
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
@@ -179,23 +185,24 @@ def share_of(settings: BaseSettings, number: int = 1) -> int:
 
 def frontier_from(
     settings: BaseSettings,
-    scope: Scope | None = None,
-    rules: HostRules | None = None,
-    own: Frontier | None = None,
-) -> Frontier:
+    scope: Scope,
+    rules: HostRules | None,
+    several: SeveralHubs | None = None,
+) -> FrontierServer:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    Drops URLs in line that `scope` denies. `own`: the frontier behind the server, if it is open
-    already.
+    Drops URLs in line that `scope` denies. `several`: this hub among the others.
     """
     return FrontierServer(
-        own or _own_frontier_from(settings, scope or scope_from(settings), rules),
+        _own_frontier_from(settings, scope, rules, several),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 
-def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | None) -> Frontier:
+def _own_frontier_from(
+    settings: BaseSettings, scope: Scope, rules: HostRules | None, several: SeveralHubs | None
+) -> Frontier:
     policy = replace(policy_from(settings, rules), denied=scope.denied)
     caps = caps_from(settings, rules)
     log_folder = report_folder(settings) if read(settings, "CRAWL_LOG", bool) else None
@@ -212,15 +219,31 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         log_folder=log_folder,
         now=now,
         utc_s=utc_s,
-        others_ask_s=SILENCE_S if has_hub(settings) else 0.0,
-        refuses_shards=True,
+        others_ask_s=SILENCE_S if settings.get("CLUSTER") else 0.0,
+        refuses_shards=several is None,
+        abroad=several.abroad if several is not None else None,
+        addresses=several.addresses if several is not None else None,
+        crawl=several.claim.crawl if several is not None else "",
+        mail_after=several.claim.mail_after if several is not None else 0,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
 
 
-def has_hub(settings: BaseSettings) -> bool:
-    """Whether the crawl has one hub, and fetchers on other machines (`webcrawl.hub`)."""
-    return bool(settings.get("CLUSTER")) and read(settings, "CLUSTER_HUBS", int) > 0
+def hubs_from(settings: BaseSettings) -> int:
+    """The number of frontiers of the crawl: CLUSTER_HUBS, and 1 without CLUSTER."""
+    return read(settings, "CLUSTER_HUBS", int) if settings.get("CLUSTER") else 1
+
+
+def hub_in(jobdir: Path) -> Claim | None:
+    """Which hub has this JOBDIR; None in a crawl with one hub or without CLUSTER. StoreError."""
+    if not (jobdir / "hub.json").exists():
+        return None
+    from webcrawl.hub.claims import ClaimError, read_claim  # noqa: PLC0415  (it loads nats-py)
+
+    try:
+        return read_claim(jobdir)
+    except ClaimError as error:
+        raise StoreError(str(error)) from None
 
 
 def job_folder(settings: BaseSettings) -> Path | None:

@@ -12,6 +12,7 @@ import secrets
 import sys
 from collections import deque
 from contextlib import suppress
+from io import BytesIO
 from typing import Any, NoReturn
 
 from scrapy import Request
@@ -25,13 +26,14 @@ from webcrawl.crawl.page_fetch import note
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, content_length
 from webcrawl.fetch.mediatypes import Wants
-from webcrawl.frontier.disk.rows import plain
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of
 from webcrawl.scrapy_private import class_of_request
 
 logger = logging.getLogger(__name__)
+
+_DEPTH_MAX = (1 << 63) - 1  # MessagePack has no larger numbers
 
 
 class UserRequests:
@@ -41,8 +43,8 @@ class UserRequests:
     has ended, and the link has a key to it. A Request that is not http or https never enters the
     frontier. In both cases Scrapy's own scheduler does the same.
 
-    Reading a pickle can run any code. A shard comes over the network (CLUSTER), so a node reads
-    plain values only, and writes no others.
+    Reading a pickle can run any code. With CLUSTER, Requests come over the network, so such a
+    process reads plain values only, and writes no others.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class UserRequests:
         return Link(
             url,
             host_of(url),
-            int(meta.get("depth") or 0),  # between processes only whole numbers are sent
+            int(min(meta.get("depth") or 0, _DEPTH_MAX)),  # a whole number, as rows hold it
             retries=int(max(0, self._retry_times - tries_left)),
             payload=self._serialise(request),
         )
@@ -130,13 +132,23 @@ def _plain_values(payload: bytes) -> dict[str, Any]:
 
     Its class is one that this process has imported already: no module is imported by its name.
     """
-    values = plain(payload)
+    try:
+        values = _Plain(BytesIO(payload)).load()
+    except Exception as error:  # pickle raises many kinds of exception for garbage
+        raise StoreError(f"a row of the frontier is damaged: {error}") from None
     name = class_of_request(values) if isinstance(values, dict) else ""
     module, _, name = name.rpartition(".")
     known = getattr(sys.modules.get(module), name, None)
     if not (isinstance(known, type) and issubclass(known, Request)):
         raise StoreError("a row of the frontier is damaged: it has no Request")
     return values  # type: ignore[no-any-return]
+
+
+class _Plain(pickle.Unpickler):
+    """Refuses a class or a function: reading runs no code of the sender's."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
 def is_of_the_web(request: Request) -> bool:

@@ -71,8 +71,8 @@ class CrawlReport:
         run_s = monotonic() - self._started_at
         elapsed_s = run_s + self._counters.earlier_s
         counts = named_counts(self._counters)
-        node = crawl_of(self._crawler).node
-        whole = node.views.whole() if node is not None else None
+        of_all = crawl_of(self._crawler).whole
+        whole = of_all.views.whole() if of_all is not None else None
         report = {
             "crawl": crawl_of(self._crawler).crawl_id,
             "spider": spider.name,
@@ -83,7 +83,7 @@ class CrawlReport:
             "problem": crawl_of(self._crawler).fatal_error,
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
-            **({"cluster": whole_values(whole)} if whole is not None else {}),
+            **({"whole": whole_values(whole)} if whole is not None else {}),
             "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},
             "settings": typed_settings(self._crawler.settings),
         }
@@ -105,11 +105,9 @@ class CrawlReport:
 
     def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
         """The growth of `counts` in this run, without counts that may also fall (pending, kept)."""
-        crawl = crawl_of(self._crawler)
-        before = self._before if crawl.node is None else named_counts(crawl.brought)
         momentary = {"pending", "earlier_s", "kept", *MOMENTARY}
         return {
-            name: count - before.get(name, 0)
+            name: count - self._before.get(name, 0)
             for name, count in counts.items()
             if name.partition("/")[0] not in momentary
         }

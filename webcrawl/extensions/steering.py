@@ -2,6 +2,8 @@
 
 Runs in the first process (docs/watching.md). A command is answered when it holds in all processes
 of the crawl. Commands run one after the other; `stop`, `seeds` and `status` do not wait for others.
+
+With several hubs, `extensions.hubprocess` decides which hub carries a command out.
 """
 
 from __future__ import annotations
@@ -9,17 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from msgspec.structs import replace
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.cluster.agreement.nodefile import NodeFileError
-from webcrawl.cluster.bus import BusError
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -29,6 +29,7 @@ from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.ending import STOPPED
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
@@ -36,10 +37,10 @@ from webcrawl.scrapy_private import is_closing
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
 
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.steering import Called, NodeSteering
+if TYPE_CHECKING:  # only a crawl with several hubs loads it
+    from webcrawl.extensions.hubprocess import HubProcess
 
-T = TypeVar("T")
+CarryOut = Callable[[str, Sequence[str], str], Coroutine[Any, Any, str]]
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +84,6 @@ class SteeringExtension:
         crawl = crawl_of(self._crawler)
         if isinstance(crawl.frontier, FrontierServer) and isinstance(crawl.scheduler, Scheduler):
             crawl.steering = self
-            if crawl.node is not None:
-                crawl.node.steering.on_orders = self._follow
 
     def spider_closed(self) -> None:
         """A signal handler. A list of seeds that is a pipe may never end."""
@@ -98,12 +97,32 @@ class SteeringExtension:
 
     async def do(self, command: str, arguments: Sequence[str], by: str) -> str:
         """Carry out one of COMMANDS. Returns one line for the user; SteeringError if refused."""
+        return await self.log(command, arguments, by, self._do)
+
+    async def _do(self, command: str, arguments: Sequence[str], by: str) -> str:
+        if command in ("allow", "deny"):
+            try:
+                arguments = await in_daemon(partial(_entries, command, arguments))
+            except ScopeError as error:
+                raise SteeringError(str(error)) from None
+        if self._hub is not None:
+            return await self._hub.do(command, arguments, by)
+        return await self.carry_out(command, arguments, by)
+
+    async def carry_out(self, command: str, arguments: Sequence[str], by: str) -> str:
+        """Carry out a command in this hub. `arguments` of allow and deny are entries."""
+        return await self._commands[command](arguments, by)
+
+    async def log(
+        self, command: str, arguments: Sequence[str], by: str, carry_out: CarryOut
+    ) -> str:
+        """Test a command, and log what comes of it. SteeringError."""
         said = shown(command, arguments)
         try:
             check(command, arguments)
             if command != "status" and self._is_ending:
                 raise SteeringError("too late: the crawl is ending")
-            answer = await self._commands[command](arguments, by)
+            answer = await carry_out(command, arguments, by)
         except SteeringError as error:
             logger.info("steering: %s by %s is refused: %s", said, by, error)
             raise
@@ -113,112 +132,114 @@ class SteeringExtension:
         logger.info("steering: %s by %s: %s", said, by, answer)
         return answer
 
+    async def follow(self, is_paused: bool | None, added: Orders) -> int:
+        """Carry out orders of hub 0, and keep them; the requests without an answer. SteeringError.
+
+        `is_paused`: None: the same.
+        """
+        async with self._lock:
+            known = self._server.orders
+            for command in ("allow", "deny"):
+                if entries := getattr(added, command):
+                    await self._keep(command, entries, "hub 0")
+                    logger.info("steering: %s by hub 0", shown(command, entries))
+            if is_paused is None:
+                is_paused = known.is_paused
+            if is_paused != known.is_paused:
+                logger.info("steering: %s by hub 0", "paused" if is_paused else "resumed")
+            entries = known.allow + added.allow, known.deny + added.deny
+            orders = Orders(is_paused, *entries, added.number)
+            return 0 if orders == known and self._is_whole else await self._order(orders)
+
     # The commands
 
     async def _pause(self, arguments: Sequence[str], by: str) -> str:
-        nodes = ""
-        if (node := self._nodes) is not None:
-            unanswered, nodes = await self._order_all(node.orders.pause(is_paused=True))
-        else:
-            async with self._lock:
-                if self._server.orders.is_paused and self._is_whole:
-                    return "paused already"
-                unanswered = await self._order(replace(self._server.orders, is_paused=True))
-        answer = f"paused{nodes}: no request is sent until resume{_sent_before(unanswered)}"
+        async with self._lock:
+            if self._server.orders.is_paused and self._is_whole:
+                return "paused already"
+            unanswered = await self._order(_next(self._server.orders, is_paused=True))
+        answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
         for name in ("CLOSESPIDER_TIMEOUT", "CLOSESPIDER_TIMEOUT_NO_ITEM"):
             if self._crawler.settings.getfloat(name):
                 answer += f"; {name} runs on"
         return answer
 
     async def _resume(self, arguments: Sequence[str], by: str) -> str:
-        if (node := self._nodes) is not None:
-            _, nodes = await self._order_all(node.orders.pause(is_paused=False))
-            return f"resumed{nodes}"
         async with self._lock:
             if not self._server.orders.is_paused and self._is_whole:
                 return "not paused"
-            await self._order(replace(self._server.orders, is_paused=False))
+            await self._order(_next(self._server.orders, is_paused=False))
         return "resumed"
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
-        nodes = ""
-        if (node := self._nodes) is not None:
-            await self._share(node.stop())
-            nodes = _on_nodes(await node.call())
+        if self._hub is not None:
+            self._hub.whole.end(STOPPED)
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
-        answer = f"stopping{nodes}: pages under way have {grace_s:g} s to end"
+        answer = f"stopping: pages under way have {grace_s:g} s to end"
         return answer + (", and the same command line resumes" if self._resumes else "")
 
-    async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
-        try:
-            entries = await in_daemon(partial(_entries, command, arguments))
-        except ScopeError as error:
-            raise SteeringError(str(error)) from None
+    async def _extend(self, command: str, entries: Sequence[str], by: str) -> str:
         scope = crawl_of(self._crawler).scope
         assert scope is not None
         if command == "allow" and not scope.has_limits:
             raise SteeringError(
                 "nothing to extend: neither SCOPE_SUFFIXES nor SCOPE_ALLOW limits this crawl"
             )
-        nodes = ""
         async with self._lock:
             await self._keep(command, entries, by)
             orders = self._server.orders
-            added = {command: getattr(orders, command) + entries}
-            unanswered = await self._order(replace(orders, **added))
-        if (node := self._nodes) is not None:
-            others, nodes = await self._order_all(node.orders.add(**{command: entries}))
-            unanswered += others
-        added_to = f"{counted(len(entries), 'entry', 'entries')} added{nodes}"
+            extended = {command: getattr(orders, command) + tuple(entries)}
+            unanswered = await self._order(_next(orders, **extended))
+        added = counted(len(entries), "entry", "entries")
         if command == "allow":
             return (
-                f"{added_to}: for seeds, and for links found from now on. Links refused before come"
-                " in when they are found again"
+                f"{added} added: for seeds, and for links found from now on. Links refused before"
+                " come in when they are found again"
             )
         return (
-            f"{added_to}: no such URL is requested from now on, and those in line are dropped as"
+            f"{added} added: no such URL is requested from now on, and those in line are dropped as"
             f" their turn comes{_sent_before(unanswered)}"
         )
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
-        target = int(arguments[0])
-        if (node := self._nodes) is not None:
-            return await self._set_whole_target(node, target)
-        server = self._server
+        target, server = int(arguments[0]), self._server
         async with self._lock:
-            lowest, before = server.lowest_target, server.target
-            if target and target < lowest:
-                raise SteeringError(
-                    f"too low: {server.counters.crawled} pages are crawled, and {server.out} are"
-                    f" under way; the lowest target is {lowest} now"
-                )
-            server.target = target  # before it is kept: no more is leased meanwhile
+            before = server.target
             try:
+                lowest = await self._lowest_target(target)
+                if target and target < lowest:
+                    raise SteeringError(
+                        f"too low: {self._crawled} pages are crawled, and"
+                        f" {lowest - self._crawled} are under way; the lowest target is"
+                        f" {lowest} now"
+                    )
+                server.target = target  # before it is kept: no more is leased meanwhile
                 await self._keep("target", arguments, by)
             except SteeringError:
                 server.target = before
                 raise
-            await self._order(server.orders)
+            finally:
+                if self._hub is not None:
+                    self._hub.whole.set_goal(server.target)
+            await self._order(_next(server.orders))
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
-        return f"{is_now}; {was}; {server.counters.crawled} are crawled"
+        return f"{is_now}; {was}; {self._crawled} are crawled"
 
-    async def _set_whole_target(self, node: NodeSteering, target: int) -> str:
-        before = node.whole.goal
-        try:
-            lowest = await self._share(node.set_target(target))
-        except ValueError as error:
-            raise SteeringError(f"nothing is changed: {error}") from None
-        if target and target < lowest:
-            raise SteeringError(
-                f"too low: {lowest} pages are crawled or being finished on all nodes, as far as is"
-                " known here"
-            )
-        nodes = _on_nodes(await node.call())
-        was = f"it was {before}" if before else "there was none"
-        is_now = f"the target is {target} pages" if target else "there is no target any more"
-        return f"{is_now}{nodes}; {was}; {node.whole.crawled} are crawled"
+    async def _lowest_target(self, target: int) -> int:
+        """The lowest that can be met exactly instead of `target`, as of now. SteeringError."""
+        if self._hub is None:
+            return self._server.lowest_target
+        return await self._hub.recall(target) if target else 0
+
+    @property
+    def _crawled(self) -> int:
+        """Answered pages of the crawl, as last known."""
+        counters = self._server.counters
+        if self._hub is not None:
+            counters = self._hub.whole.views.whole().counters
+        return counters.crawled
 
     async def _retry(self, arguments: Sequence[str], by: str) -> str:
         count = await self._server.retry(kept_reasons(arguments), time.monotonic())
@@ -227,15 +248,19 @@ class SteeringExtension:
 
     async def _status(self, arguments: Sequence[str], by: str) -> str:
         counters, target = self._server.counters, self._server.goal
+        if self._hub is not None:
+            target = 0  # it is of all hubs
         before, since = counters.crawled, time.monotonic()
         await asyncio.sleep(_RATE_S)
         rate = (counters.crawled - before) / (time.monotonic() - since)
         of_target = f" of {target:,}" if target else ""
         allowed, denied = len(self._server.orders.allow), len(self._server.orders.deny)
+        checkpoints = crawl_of(self._crawler).checkpoints
         return (
             f"{self._state}: {counters.crawled:,}{of_target} pages,"
             f" {max(counters.pending, 0):,} URLs queued, {rate:.1f} pages/s in the last second"
             + (f"; added: {allowed} of allow, {denied} of deny" if allowed or denied else "")
+            + (f"; {checkpoints.age}" if checkpoints is not None else "")
         )
 
     async def _seeds(self, arguments: Sequence[str], by: str) -> str:
@@ -252,59 +277,6 @@ class SteeringExtension:
             return str(reading.result())
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
         return "the list is long: it is read on, and the log has the counts at its end"
-
-    # Several nodes
-
-    @property
-    def _nodes(self) -> NodeSteering | None:
-        """The steering of all nodes; None: there is one machine."""
-        node = crawl_of(self._crawler).node
-        return node.steering if node is not None else None
-
-    async def _share(self, change: Awaitable[T]) -> T:
-        """Make a change of what all nodes share. SteeringError if it may not have been made."""
-        try:
-            return await change
-        except BusError as error:
-            raise SteeringError(
-                f"the bus does not answer, and the other nodes may not know of it: {error}."
-                " Try again"
-            ) from None
-
-    async def _order_all(self, change: Awaitable[object]) -> tuple[int, str]:
-        """Change the orders of all nodes; the requests without an answer, and words on the nodes.
-
-        Once they hold here, and on the nodes that answer. SteeringError.
-        """
-        node = self._nodes
-        assert node is not None
-        await self._share(change)
-        unanswered = await self._share(node.look())
-        called = await node.call()
-        return unanswered + called.unanswered, _on_nodes(called)
-
-    async def _follow(self, shared: Orders) -> int:
-        """Carry out the orders of all nodes, and keep them; the requests without an answer."""
-        async with self._lock:
-            known = self._server.orders
-            allow = tuple(each for each in shared.allow if each not in known.allow)
-            deny = tuple(each for each in shared.deny if each not in known.deny)
-            if not allow and not deny and shared.is_paused == known.is_paused and self._is_whole:
-                return 0
-            for command, entries in (("allow", allow), ("deny", deny)):
-                if entries:
-                    await self._keep(command, entries, "another node")
-                    logger.info("steering: %s by another node", shown(command, entries))
-            if shared.is_paused != known.is_paused:
-                logger.info("steering: %s", "paused" if shared.is_paused else "resumed")
-            return await self._order(
-                replace(
-                    known,
-                    is_paused=shared.is_paused,
-                    allow=known.allow + allow,
-                    deny=known.deny + deny,
-                )
-            )
 
     # Parts
 
@@ -340,11 +312,8 @@ class SteeringExtension:
         setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
         row = Command(utc_now(), by, command, tuple(arguments), setting).row
         try:
-            if (node := self._nodes) is not None:
-                node.keep(row)
-            else:
-                await self._server.keep_command(row)
-        except (StoreError, NodeFileError) as error:
+            await self._server.keep_command(row)
+        except StoreError as error:
             raise SteeringError(
                 f"nothing is changed: the command cannot be kept: {error}"
             ) from None
@@ -354,6 +323,12 @@ class SteeringExtension:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    @property
+    def _hub(self) -> HubProcess | None:
+        """None: there is one hub."""
+        whole = crawl_of(self._crawler).whole
+        return cast("HubProcess", whole.process) if whole is not None else None
 
     @property
     def _scheduler(self) -> Scheduler:
@@ -380,12 +355,9 @@ class SteeringExtension:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
 
 
-def _on_nodes(called: Called) -> str:
-    """How many nodes have carried a command out, and which have not answered."""
-    said = f" on {counted(called.nodes + 1, 'node')}"
-    if called.silent:
-        said += f" (no answer yet from {', '.join(called.silent)})"
-    return said
+def _next(orders: Orders, **changes: Any) -> Orders:
+    """The orders that follow `orders`."""
+    return replace(orders, number=orders.number + 1, **changes)
 
 
 def _sent_before(unanswered: int) -> str:

@@ -4,10 +4,10 @@ Pages, robots.txt, HEAD and DNS look-ups pass the gate last, directly before the
 list of the requests under way is needed to stop them: a request that was not sent when the gate was
 shut waits here, and is sent when the gate is opened again.
 
-A process of a crawl on several machines may send requests for some seconds after the last word of
-its hub (`allow_until`). That time is read at each request, so a process that was stopped for longer
-sends none when it goes on. With several hubs, each allows requests to its own hosts: the gate holds
-those of the others.
+A process of a crawl on several machines may send requests for some seconds after it has heard of
+the hub or, as a hub, of the bus (`allow_until`). That time is read at each request, so a process
+that was stopped for longer sends none when it goes on. With several hubs, each allows requests to
+its own hosts: the gate holds those of the others.
 
 Invariant: while the gate holds a URL, no sender sends a request for it.
 """

@@ -8,26 +8,26 @@ Read in this order
     lease         the values that its calls take and return: Link, Lease, outcomes
     core          the way of a URL: put, acquire, release
     candidates    tests each link: limits, URL-seen, caps, IP cap, robots.txt; drops links
+    outcomes      the effect of an outcome on its URL: done, asked again, kept, dropped
     disposition   the effect of an outcome on its host: clocks, addresses, rules, back-off
-    urloutcomes   the effect of an outcome on its URL: done, asked again, kept, dropped
+    state         what these parts share
     distributor   decides the state of each host, and its next step
     workbench     the hosts in memory, by rank, clock and IP address
     host          one host; disk/queue has its links in order
     orderings, caps, politeness, counters        which URL is best, limits, delays, numbers
-    pace          how fast a host answers, for DELAY_FACTOR
     endings       notes the end of each URL's turn, for `scrapy explain` and the crawl log
     overview                                     the hosts, for a reader of a running crawl
     backlog       links that are kept for a later try
     visits, visitstate, revisit                  pages that are visited again, and when
-    claims, notmodified                          whose sitemaps' dates and whose 304s are believed
+    trust                                        whose sitemaps' dates and whose 304s are trusted
     sitemapnames, listed                         which sitemaps are read; what only they gave
-    contents, seen                               the content-seen and the URL-seen test
+    contents                                     the content-seen test
     mailbox       links and robots.txt that concern hosts of another shard of the crawl
     store         values of the store, which is disk/store
     disk/, shared/                               the implementations of `base.Frontier`
     outlinks, urlcache, outbox                   make links of a page's URLs, and pass them to `put`
 
-The life of a host. `distributor.settle` chooses the state after each change.
+The life of a host. `distributor.place_host` chooses the state after each change.
 
     state      where the host is                         it leaves when
     IDLE       no link, or its robots.txt is elsewhere   a link or the robots.txt arrives
@@ -36,11 +36,11 @@ The life of a host. `distributor.settle` chooses the state after each change.
     SNOOZED    on the workbench: its clock is not due    the clock is due
     READY      on the workbench, in a lane               it is popped, or a better link moves it up
     PARKED     as READY, but its IP address is busy      the address is free: READY
-    LEASED     one request to it is under way            it is released: `settle` runs again
+    LEASED     one request to it is under way            it is released: `place_host` runs again
 
-                 settle ──► IDLE, WAITING, DEFERRED, SNOOZED ──► settle
+             place_host ──► IDLE, WAITING, DEFERRED, SNOOZED ──► place_host
                    │
-                   └──────► READY ──► LEASED ──► release ──► settle
+                   └──────► READY ──► LEASED ──► release ──► place_host
                              ▲  │
                              │  ▼
                             PARKED
@@ -60,7 +60,7 @@ The life of a lease
     outcome   exactly one, made by the caller: Resolved, Unresolved | RobotsFetched, RobotsMoved,
               RobotsUnreachable | Fetched, Failed, Dropped | Returned (not carried out)
     release   takes the lease and its outcome. Clocks start from the answer; the link is finished,
-              retried, kept or dropped; the outlinks of a page are queued. Then `settle` runs.
+              retried, kept or dropped; the outlinks of a page are queued. Then `place_host` runs.
 
 Glossary
     admission        the steps beside the pages: RESOLVE, ROBOTS, HEAD, SITEMAP

@@ -1,9 +1,8 @@
-"""The interface of IP addresses that several frontiers share: the shards of a node.
+"""The interface of IP addresses that several frontiers share: those of the hubs of a crawl.
 
 A frontier on its own needs none: its workbench has the clock and the lease of each address. With
 this interface the workbench asks before it leases a host, and parks the host until the time given.
-`cluster.addresses` implements it; each shard has its own view, called from the thread of its
-batches.
+It is called from the thread of the frontier's batches.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ from typing import Protocol
 
 
 class Addresses(Protocol):
-    """The addresses, as one frontier sees them.
+    """The addresses, as one frontier sees them."""
 
-    `pages` is its own count of URLs at the address, for MAX_PAGES_PER_IP.
-    """
-
-    def take(self, address: str, now: float, pages: int) -> float:
+    def take(self, address: str, now: float) -> float:
         """Take the address for one request: 0.0, or when to ask again. O(1)."""
 
     def give_back(self, address: str, now: float) -> None:
@@ -33,8 +29,11 @@ class Addresses(Protocol):
     def freed(self, now: float) -> Sequence[str]:
         """Addresses that this frontier waits for, and may take now. Each is returned once."""
 
-    def take_page(self, address: str, pages: int) -> bool:
-        """Whether one more URL may be counted at the address; it is, then."""
+    def next_at(self) -> float:
+        """When `freed` has an address, as far as is known: inf is not before it is told."""
 
-    def is_full(self, address: str, pages: int) -> bool:
-        """Whether no URL will be counted at the address any more."""
+    def take_page(self, address: str) -> bool:
+        """Whether one more URL may be counted at the address (MAX_PAGES_PER_IP); it is, then."""
+
+    def is_full(self, address: str) -> bool:
+        """Whether it is known that no URL will be counted at the address any more."""

@@ -17,7 +17,7 @@ link has one row, as any queued link.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from math import ceil
 from typing import Final
 
@@ -51,17 +51,33 @@ def begin_epoch(host: Host) -> None:
 
 
 class Backlog:
-    """Counts queued links and kept links. `began_at`: the beginning of this run (monotonic)."""
+    """Counts queued links and kept links. `began_at`: the beginning of this run (monotonic).
 
-    def __init__(self, counters: Counters, began_at: float) -> None:
+    `is_recrawl`: the pages of the cycle (`counters.in_cycle`) are visited again. `foreign_tasks`:
+    the robots tasks of hosts of other shards, for hosts of ours.
+    """
+
+    def __init__(
+        self,
+        counters: Counters,
+        began_at: float,
+        *,
+        is_recrawl: bool = False,
+        foreign_tasks: Collection[str] = (),
+    ) -> None:
         self.queued = 0
         self.arrivals = 0  # links ever queued: the last number in the order of arrival
-        self.foreign_tasks = 0  # robots tasks of hosts of other shards, for hosts of ours
         self.others_work = False  # another shard of the crawl has work
-        self.lasts: Callable[[], bool] = bool  # pages will be visited again: the crawl does not end
+        self._is_recrawl = is_recrawl
+        self._foreign_tasks = foreign_tasks
         self._counters = counters
         self._began_at = began_at
         self._kept = 0
+
+    @property
+    def lasts(self) -> bool:
+        """Whether pages will be visited again: the crawl does not end."""
+        return self._is_recrawl and self._counters.in_cycle > 0
 
     @property
     def fresh(self) -> int:
@@ -69,13 +85,13 @@ class Backlog:
 
         The crawl continues while there are any.
         """
-        return self.queued - self._kept + self.foreign_tasks
+        return self.queued - self._kept + len(self._foreign_tasks)
 
     @property
     def has_work(self) -> bool:
         """Whether the crawl has work other than kept links."""
-        is_fresh = self.queued + self.foreign_tasks > self._kept  # `fresh`, without its call
-        return is_fresh or self.others_work or self.lasts()
+        is_fresh = self.queued + len(self._foreign_tasks) > self._kept  # `fresh`, without its call
+        return is_fresh or self.others_work or self.lasts
 
     def resume(self, queued: int, arrivals: int) -> None:
         """Take over the counts of an earlier run, whose kept links are ordinary links now."""

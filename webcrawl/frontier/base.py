@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
@@ -34,7 +34,6 @@ from webcrawl.frontier.lease import (
     LimitReason,
     Link,
     Outcome,
-    Passed,
 )
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
@@ -51,7 +50,7 @@ SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
 _TOO_MANY = 429  # a bot wall asks for less, whatever its status
-TARGET_MET = "closespider_pagecount"  # the reason for which a crawl ends at its target
+TARGET_MET: Final = "closespider_pagecount"  # the reason for which a crawl ends at its target
 
 
 @dataclass(slots=True, frozen=True)
@@ -126,7 +125,7 @@ class Policy:
                 return "deny"
             if values.max_depth and link.depth > values.max_depth:
                 return "depth"
-            if values.max_pages and link.counted < Passed.ROBOTS and host.pages >= values.max_pages:
+            if values.max_pages and not link.is_counted and host.pages >= values.max_pages:
                 return "host_cap"
             bytes_max = bytes_max if values.max_bytes is None else values.max_bytes
         return "host_bytes" if 0 < bytes_max <= host.received_bytes else ""
@@ -154,14 +153,13 @@ class Policy:
                 is_robots=not isinstance(outcome, Fetched),
             )
 
-    def obeys_robots(self, host: str) -> bool:
-        obey = self.rules.of(host).obey_robots if self.rules is not None else None
-        return self.obey_robots if obey is None else obey
-
-    def robots_agent(self, host: str) -> str:
-        """The names with which robots.txt is read for `host`."""
-        rules = self.rules
-        return self.agent if rules is None else self.robots_names(rules.of(host).robots_agent)
+    def robots_agent(self, host: str) -> str | None:
+        """The names with which robots.txt is read for `host`; None if it is not obeyed."""
+        if self.rules is None:
+            return self.agent if self.obey_robots else None
+        ruled = self.rules.of(host)
+        obeys = self.obey_robots if ruled.obey_robots is None else ruled.obey_robots
+        return self.robots_names(ruled.robots_agent) if obeys else None
 
     def robots_names(self, ruled: str | None) -> str:
         """As `robots_agent`, of a host for which a rule sets the crawl's own name to `ruled`."""

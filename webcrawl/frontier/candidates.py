@@ -5,10 +5,9 @@ leaving: whether its host is retired, the rules and budgets of its host, the IP 
 link that is refused, or fails too often, for a reason that may pass stays queued for a later try;
 else it is dropped.
 
-Counted ahead: when a host is looked up for its next link, that link is counted as taken from the
-queue before its turn.
-
-Invariant: `counters.pending` is the number of queued links less those counted ahead.
+Each test counts a link once, however often it is queued again: E and H when it first leaves its
+queue, I and R when no refusal that ends is in the way. Invariant: `counters.pending` is the number
+of queued links.
 """
 
 from __future__ import annotations
@@ -21,24 +20,16 @@ from typing import Literal
 from msgspec.structs import replace
 
 from webcrawl.fetch.exchange import REASONS
-from webcrawl.frontier.backlog import Backlog
-from webcrawl.frontier.base import Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
-from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Passed, Refusal
+from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
-from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.sitemapnames import SitemapFiles
+from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.visits import Visits
 from webcrawl.parse.urls import origin_of, target_of
 
-# Module-level names, since an attribute look-up in an enumeration takes 0.1 µs.
-_NO_TEST, _HOST, _IP, _ROBOTS = Passed
 _sitemap_of = attrgetter("sitemap")
 
 FAILURES_MAX = 10  # failed seeds that are remembered, with their reasons
@@ -49,37 +40,27 @@ class Candidates:
 
     `failed_seeds` has (URL, reason) of the first FAILURES_MAX that failed."""
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        ordering: Ordering,
-        caps: Caps,
-        counters: Counters,
-        backlog: Backlog,
-        distributor: Distributor,
-        endings: Endings,
-        mailbox: Mailbox | None = None,
-        visits: Visits | None = None,
-    ) -> None:
-        self._store = store
-        self._visits = visits
+    def __init__(self, state: CoreState, distributor: Distributor) -> None:
+        self._store = state.store
+        self._seen = state.store.seen
+        self._visits = state.visits
+        self._ordering = state.ordering
         # With visits their priority is below that of all other links.
-        self._shift = int(visits is not None and ordering.first <= VISIT_PRIORITY)
-        self._mailbox = mailbox  # None: all hosts are ours
-        self._endings = endings
-        self._backlog = backlog
-        self._policy = policy
-        self._limits_hosts = policy.limits_hosts
-        self._ordering = ordering
-        self._caps = caps
-        self._counters = counters
+        is_first = self._ordering.first <= VISIT_PRIORITY
+        self._shift = int(state.visits is not None and is_first)
+        self._mailbox = state.mailbox
+        self._endings = state.endings
+        self._backlog = state.backlog
+        self._policy = state.policy
+        self._limits_hosts = state.policy.limits_hosts
+        self._caps = state.caps
+        self._counters = state.counters
         self._distributor = distributor
         self.robots_steps = 0  # of all checks so far (`RobotsRules.check_steps`)
         self.failed_seeds: list[tuple[str, str]] = []
         self._refused_for_now: list[tuple[Host, Link, str, float]] = []
-        self.sitemaps = SitemapFiles(store, caps, policy.sitemaps_max)
-        self.listed = ListedUrls(counters)
+        self.sitemaps = SitemapFiles(state.store, state.caps, state.policy.sitemaps_max)
+        self.listed = ListedUrls(state.counters)
 
     # Into the queue
 
@@ -102,12 +83,11 @@ class Candidates:
         if has_sitemaps:
             accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
             links = [link for link in links if link.sitemap <= 0]
-        added = self._store.add_urls([link.url for link in links])
-        if has_sitemaps or self.listed:
+        added = self._seen.add_each([link.url for link in links])
+        if has_sitemaps or self.listed.has_any:
             self.listed.count(links, added)
-        self._counters.count_found(
-            link.url for link, new in zip(links, added, strict=True) if new or force
-        )
+        found = links if force else list(compress(links, added))
+        self._counters.count_found([link.url for link in found])
         if self._visits is not None:
             self._visits.known(compress(links, map(not_, added)), now)
         for link, new in zip(links, added, strict=True):
@@ -120,7 +100,7 @@ class Candidates:
                     accepted += 1
                     continue
                 self._ordering.forfeit(link)  # if it is queued, its credit starts again
-            refused = self._caps.take_url(link.host)
+            refused = self._caps.take_url(link.host) if self._caps.limits_urls else ""
             if refused:
                 self._counters.extracted += 1
                 self._count_drop(None, link, refused, now)
@@ -146,7 +126,7 @@ class Candidates:
                 self._count_drop(None, link, refused, now)
                 continue
             # As if all tests of the funnel were passed: it counts pages.
-            self._enqueue(replace(link, counted=_ROBOTS), now)
+            self._enqueue(replace(link, is_counted=True), now)
             accepted += 1
         return accepted
 
@@ -199,7 +179,7 @@ class Candidates:
 
         The funnel and the caps have counted it at its first visit.
         """
-        link = replace(link, counted=_ROBOTS)
+        link = replace(link, is_counted=True)
         host = self._distributor.host(link.host)
         host.queue.push(VISIT_PRIORITY, self._backlog.next_number(), link)
         self._queued_one(host, VISIT_PRIORITY, link, now)
@@ -234,7 +214,7 @@ class Candidates:
         """
         self._ordering.forfeit(link)
         self._note_failure(link, reason)
-        self._endings.kept(host, link, reason, now, took_s)
+        self._endings.unanswered(host, link, "kept", reason, now, took_s)
         link = replace(link, kept=reason)
         priority, number = self._backlog.place(host, due_at)
         host.queue.push(priority, number, link)
@@ -249,7 +229,7 @@ class Candidates:
         for priority, link in taken:
             self._backlog.leaves(host, priority, link)
             self._counters.pending -= 1
-            self._enqueue(replace(link, retries=0, kept=""), now)
+            self._enqueue(replace(link, retries=0), now)
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
@@ -295,27 +275,14 @@ class Candidates:
 
     # Out of the queue
 
-    def count_ahead(self, host: Host) -> bool:
-        """Count the next link of `host` as past the host test: the host is looked up for it.
+    def take_ip_slot(self, host: Host) -> None:
+        """Let the IP cap count the next link of `host`, whose address is known, before its turn.
 
-        False if it is counted already, or there is none.
+        So no robots.txt is asked for at other hosts of the address if the cap will refuse them.
         """
-        if not host.queue.length or host.counted_ahead or host.queue.peek().counted:
-            return False
-        host.counted_ahead = _HOST
-        self._counters.pending -= 1
-        self._counters.extracted += 1
-        self._counters.host_passed += 1
-        return True
-
-    def count_address_ahead(self, host: Host) -> None:
-        """Count the same link as past the IP test, unless the cap refuses it.
-
-        `host` has an address.
-        """
-        if host.counted_ahead is _HOST and not self._caps.take_ip(host.addresses[0]):
-            host.counted_ahead = _IP
-            self._counters.ip_passed += 1
+        is_next_new = host.queue.length and not host.queue.peek().is_counted
+        if self._caps.per_ip and is_next_new and not host.has_ip_slot:
+            host.has_ip_slot = not self._caps.take_ip(host.addresses[0])
 
     def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
         """Pop the next link of `host` and test it: (link, "").
@@ -325,30 +292,22 @@ class Candidates:
         """
         priority, link = host.queue.pop()
         self._backlog.leaves(host, priority, link)
-        counters = self._counters
-        counted = link.counted
-        if not counted:
-            counted, host.counted_ahead = host.counted_ahead, _NO_TEST
-        if link.counted or not counted:
-            counters.pending -= 1
-        if not counted:
-            counters.extracted += 1
-            counters.host_passed += 1
-        refused, due_at = self._refused(host, link, counted, now)
-        if refused and not link.payload:
-            if due_at:
-                if counted < _IP:  # `_refused` counts the IP test, except for a retired host
-                    counted = _HOST if host.retired_until > now else _IP
-                link = replace(link, counted=counted)
-                host.queue.drop()
-                self._refused_for_now.append((host, link, refused, due_at))
-            else:
-                self.drop(host, link, refused, now)
+        self._counters.pending -= 1
+        if not (link.is_counted or link.kept):
+            self._counters.extracted += 1
+            self._counters.host_passed += 1
+        refused, due_at = self._refused(host, link, now)
+        if due_at and not link.payload:
+            host.queue.drop()
+            self._refused_for_now.append((host, link, refused, due_at))
             return None
-        if counted < _ROBOTS:
-            counters.robots_passed += not refused
+        if refused and not link.payload:
+            self.drop(host, link, refused, now)
+            return None
+        if not link.is_counted:
+            self._counters.robots_passed += not refused
             host.pages += not refused
-            link = replace(link, counted=_ROBOTS)
+            link = replace(link, is_counted=True)
             host.queue.keep(link)
         return link, refused
 
@@ -382,7 +341,7 @@ class Candidates:
         took_s: float | None = None,
     ) -> None:
         """The visit of `link`, which `take` returned, ends without an answer."""
-        self._endings.kept(host, link, reason, now, took_s)
+        self._endings.unanswered(host, link, "kept", reason, now, took_s)
         visits.refused(link, reason, until, now, is_asked=took_s is not None)
 
     def _note_failure(self, link: Link, reason: str) -> None:
@@ -402,15 +361,13 @@ class Candidates:
         self._counters.count_ended(link.url)
         if reason in REASONS:
             self._note_failure(link, reason)
-        self._endings.dropped(host, link, reason, now, took_s)
+        self._endings.unanswered(host, link, "dropped", reason, now, took_s)
 
-    def _refused(
-        self, host: Host, link: Link, counted: Passed, now: float
-    ) -> tuple[Refusal | Literal[""], float]:
+    def _refused(self, host: Host, link: Link, now: float) -> tuple[Refusal | Literal[""], float]:
         """(reason, until): the reason why `link` may not be fetched, and the end of the refusal.
 
         `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
-        test.
+        test, unless the refusal ends.
         """
         denied = self._policy.denied
         if denied.has_any and denied.matches(link.url, link.host):
@@ -423,23 +380,24 @@ class Candidates:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0
+        obeys = self._policy.robots_agent(host.name) is not None
+        origin = origin_of(link.url) if obeys else ""
+        known = host.rules.get(origin)  # None too if the IP cap is full: then nobody asked for them
+        if known is not None and known.reason and known.expires_at > now:
+            return known.reason, known.expires_at
         if link.sitemap > 0 and not link.visit:
             full = self._caps.is_full(link.host)
             if full or self._caps.ip_is_full(host.addresses[0]):
                 return full or "ip_cap", 0.0
-        elif counted < _IP:
-            refused = self._caps.take_ip(host.addresses[0])
+        elif not link.is_counted:
+            refused = "" if host.has_ip_slot else self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0
+            host.has_ip_slot = False
             self._counters.ip_passed += 1
-        if self._policy.obeys_robots(host.name):
-            origin = origin_of(link.url)
-            known = host.rules[origin]
-            if known.reason:
-                return known.reason, known.expires_at
-            if not known.allows_all:
-                rules, target = self._store.rules(origin), target_of(link.url)
-                self.robots_steps += rules.check_steps(target)
-                if not rules.allows(target):
-                    return "robots", 0.0
+        if known is not None and not known.allows_all:
+            rules, target = self._store.rules(origin), target_of(link.url)
+            self.robots_steps += rules.check_steps(target)
+            if not rules.allows(target):
+                return "robots", 0.0
         return "", 0.0

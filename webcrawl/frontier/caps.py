@@ -13,7 +13,8 @@ from webcrawl.parse.domains import registered_domain
 from webcrawl.scope.hostrules import HostRules
 
 CapReason = Literal["host_cap", "domain_cap", "ip_cap"]
-IP = "ip "  # names of counts of addresses begin with it
+# Names of counts begin with these: of our URLs at an address, and of those of all hubs.
+_IP, GIVEN = "ip ", "given "
 
 
 class Counts(Protocol):
@@ -44,6 +45,9 @@ class Caps:
         self.per_domain = per_domain
         self.per_ip = per_ip
         self._rules = rules
+        self.limits_urls = (
+            per_host > 0 or per_domain > 0 or rules is not None
+        )  # `take_url` may refuse one
         self.counts: Counts = {}
         self.shared: Addresses | None = None
 
@@ -75,26 +79,22 @@ class Caps:
     def take_ip(self, ip: str) -> CapReason | Literal[""]:
         """Count a URL at the address `ip`; "", or "ip_cap" if the cap refuses it. O(1)."""
         if self.per_ip:
-            taken = self.pages_at(ip)
-            if taken >= self.per_ip or (
-                self.shared is not None and not self.shared.take_page(ip, taken)
-            ):
+            taken = self.counts.get(_IP + ip, 0)
+            if taken >= self.per_ip:
                 return "ip_cap"
-            self.counts[IP + ip] = taken + 1
+            if self.shared is not None and not self.shared.take_page(ip):
+                return "ip_cap"
+            self.counts[_IP + ip] = taken + 1
         return ""
 
     def ip_is_full(self, ip: str) -> bool:
         """Whether `take_ip` would refuse a URL."""
         if not self.per_ip:
             return False
-        taken = self.pages_at(ip)
-        return taken >= self.per_ip or (self.shared is not None and self.shared.is_full(ip, taken))
+        is_full = self.shared is not None and self.shared.is_full(ip)
+        return is_full or self.counts.get(_IP + ip, 0) >= self.per_ip
 
     def _per_host_of(self, host: str) -> int:
         """MAX_PAGES_PER_HOST, or a rule's in its place."""
         ruled = self._rules.of(host).max_pages if self._rules is not None else None
         return self.per_host if ruled is None else ruled
-
-    def pages_at(self, ip: str) -> int:
-        """URLs counted at the address; 0 without a cap."""
-        return self.counts.get(IP + ip, 0) if self.per_ip else 0

@@ -1,57 +1,43 @@
 """The frontier's core: leads each URL from `put` to its last `release`.
 
 Owns leases, commits, and the numbers that the next run reads. Plain calls in one thread; the time
-is an argument. `candidates` tests and counts links, `distributor` places hosts, `disposition` has
-the effect of an outcome on its host, `urloutcomes` that on its URL, `visits` says which pages are
-fetched again, and `store` keeps the state.
+is an argument. `candidates` tests and counts links, `distributor` places hosts, `outcomes` has
+the effect of an outcome, `visits` says which pages are fetched again, and `store` keeps the state.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from webcrawl.crawllog.files import CrawlLog, LogError
 from webcrawl.frontier.addresses import Addresses
-from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
-from webcrawl.frontier.caps import IP, Caps
+from webcrawl.frontier.caps import GIVEN, Caps
 from webcrawl.frontier.contents import Contents
-from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
-    Dropped,
-    Failed,
-    Fetched,
     Lane,
     Lease,
     Link,
     Outcome,
-    Resolved,
-    Returned,
-    RobotsFetched,
-    RobotsMoved,
-    RobotsTask,
-    RobotsUnreachable,
     Step,
-    Unresolved,
 )
 from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed, RobotsAnswered
 from webcrawl.frontier.orderings import Level, Ordering
-from webcrawl.frontier.overview import Overview, SlowHosts, overview_of
-from webcrawl.frontier.sitemapnames import GUESSED, links_of_robots
+from webcrawl.frontier.outcomes import Outcomes
+from webcrawl.frontier.overview import Overview, overview_of
+from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.store import Numbers, StoreError
-from webcrawl.frontier.urloutcomes import UrlOutcomes
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
 from webcrawl.items import Original
-from webcrawl.parse.robots import RobotsRules
 from webcrawl.scope.hostrules import HostRule
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
@@ -76,56 +62,47 @@ class CrawlState:
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        mail_after: int = 0,
         addresses: Addresses | None = None,
         others_ask_s: float = 0.0,
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others. `addresses`: the IP
-        addresses, if others ask them too. `others_ask_s`: fetchers of an earlier run may send
-        requests for so long.
+        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail
+        to them has higher numbers. `addresses`: the IP addresses, if others ask them too.
+        `others_ask_s`: fetchers of an earlier run may send requests for so long.
         """
-        self.counters = Counters()
+        is_shard = abroad is not None or "mail" in store.numbers
+        self._state = state = CoreState(
+            store,
+            Endings(store, log, utc_s),
+            policy or Policy(),
+            ordering or Level(),
+            caps or Caps(),
+            began_at=now,
+            asked_until=now + others_ask_s,
+            active_max=active_max,
+            addresses=addresses,
+            mailbox=Mailbox(store, abroad, mail_after) if is_shard else None,
+        )
         self._store = store
-        self._policy = policy = policy or Policy()
-        self._ordering = ordering = ordering or Level()
-        ordering.open(store)
-        caps = caps or Caps()
-        caps.counts, caps.shared = store.counts("caps"), addresses
-        self._began_at = self._committed_at = now
+        self._log = log
+        self.counters = state.counters
+        self._mailbox = state.mailbox
+        self._backlog = state.backlog
+        self._committed_at = now
+        self._unsaved_deletions = 0  # of rows of mail
         self._leases: set[Lease] = set()
         self._links_out = 0  # leases with a link
         self._contents = Contents(store)
-        self._backlog = backlog = Backlog(self.counters, now)
-        self._distributor = Distributor(
-            *(store, policy, ordering, caps, self.counters, backlog),
-            active_max=active_max,
-            began_at=now + others_ask_s,
-            shared=addresses,
-        )
+        self._distributor = Distributor(state)
         self._bench = self._distributor.bench
-        self._slow = SlowHosts()
-        is_shard = abroad is not None or "mail" in store.numbers
-        self._mailbox = Mailbox(store, abroad) if is_shard else None
-        self._unsaved_deletions = 0  # of rows of mail
-        self._disposition = Disposition(
-            *(store, policy, caps, self.counters, backlog, self._distributor, self._mailbox)
-        )
-        self._log = log
-        self._endings = endings = Endings(store, log, utc_s)
-        self._visits = visits = None
         if store.visits is not None:
-            self._visits = visits = Visits(store, policy, self.counters, self._distributor, now)
-            backlog.lasts = lambda: visits.lasts
-        self._candidates = Candidates(
-            *(store, policy, ordering, caps, self.counters, backlog, self._distributor, endings),
-            self._mailbox,
-            visits,
-        )
-        self._url_outcomes = UrlOutcomes(
-            *(policy, ordering, self.counters, self._candidates, self._disposition, endings),
-            visits,
-        )
+            state.visits = Visits(state, self._distributor)
+        self._visits = state.visits
+        self._disposition = Disposition(state, self._distributor)
+        self._candidates = Candidates(state, self._distributor)
+        self._outcomes = Outcomes(state, self._distributor, self._candidates, self._disposition)
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
 
@@ -157,14 +134,14 @@ class CrawlState:
                 break
             # Its rank has become worse since it was placed: by an ordering of hosts.
             if distributor.ranks_hosts and distributor.rank(host) > host.rank:
-                distributor.settle(host, now)
+                distributor.place_host(host, now)
                 continue
             lease = self._lease(host, lane, now)
             if lease is None:
                 drops_left -= 1
                 drops[host] = drops.get(host, 0) + 1
                 if drops[host] < _DROPS_OF_A_HOST:
-                    distributor.settle(host, now)
+                    distributor.place_host(host, now)
                 self._bench.unpark_next(host, now)
             else:
                 self._leases.add(lease)
@@ -173,7 +150,7 @@ class CrawlState:
                 left -= 1
         for host, count in drops.items():
             if count == _DROPS_OF_A_HOST:
-                distributor.settle(host, now)
+                distributor.place_host(host, now)
         # Drops and newly waiting hosts must be committed; leases need not be: the next run leases
         # the same URL again.
         kept = self._candidates.keep_refused(now)
@@ -213,7 +190,8 @@ class CrawlState:
         return min(pages_at, visits_at), min(admissions_at, visits_at)
 
     def overview(self, now: float, limit: int) -> Overview:
-        return overview_of(self._bench.hosts, self._store.stored_hosts(), self._slow, now, limit)
+        stored, slow = self._store.hosts.stored(), self._outcomes.slow
+        return overview_of(self._bench.hosts, stored, slow, now, limit)
 
     @property
     def undated(self) -> int:
@@ -225,11 +203,11 @@ class CrawlState:
         return self._bench.supply
 
     def is_finished(self) -> bool:
-        return not (self._backlog.fresh or self._leases or self._backlog.lasts())
+        return not (self._backlog.fresh or self._leases or self._backlog.lasts)
 
     def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         """Follow `rules` from now on. Hosts in the store follow them when they are loaded."""
-        in_force = self._policy.rules
+        in_force = self._state.policy.rules
         assert in_force is not None, "the crawl began without RULES"
         hosts = list(self._bench.hosts.values())
         has_changed = in_force.change_since(in_force.of)
@@ -238,7 +216,7 @@ class CrawlState:
             if has_changed(host.name):
                 self._distributor.apply_delay(host)
                 self._disposition.flush_denied(host, now)
-                self._distributor.settle(host, now)
+                self._distributor.place_host(host, now)
         self._commit(now)
 
     def retry(self, reasons: Container[str], after: bytes, now: float) -> tuple[int, bytes | None]:
@@ -248,13 +226,13 @@ class CrawlState:
         and the key for the next call; None at the end.
         """
         count = 0
-        names, following = self._store.hosts_with_kept(after, _RETRIED_HOSTS)
+        names, following = self._store.hosts.with_kept(after, _RETRIED_HOSTS)
         for name in names:
             host = self._distributor.host(name)
             moved = self._candidates.retry_kept(host, reasons, now)
             if moved:
                 host.clear_failures()
-                self._distributor.settle(host, now)
+                self._distributor.place_host(host, now)
             count += moved
         self._commit(now)
         return count, following
@@ -275,20 +253,12 @@ class CrawlState:
     def fresh(self) -> int:
         """Queued URLs that are not kept, and foreign robots tasks. 1 if there are none, but visits
         to come."""
-        return self._backlog.fresh or int(self._backlog.lasts())
-
-    def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
-        """Apply `mail` of the shard `sender`, numbered from `first` on.
-
-        Mail that was applied before is skipped; if mail before `first` is missing, all is. Returns
-        the number of the last mail of `sender` that was applied.
-        """
-        self.receive_each([(sender, first, mail)], now)
-        return self._own_mailbox().inbox.get(sender, 0)
+        return self._backlog.fresh or int(self._backlog.lasts)
 
     def receive_each(self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float) -> None:
-        """`receive` each (sender, first, mail) in turn, in one commit."""
+        """Apply each (sender, number of the last mail, mail) in turn, in one commit."""
         mailbox = self._own_mailbox()
+        before = dict(mailbox.inbox)
         new = [each for batch in batches for each in mailbox.new_of(*batch)]
         for terms, part in groupby(new, _terms):
             if terms is None:
@@ -296,21 +266,23 @@ class CrawlState:
                     assert not isinstance(each, FoundLink)
                     self._disposition.received(each, now)
                     if isinstance(each, RobotsAnswered):
-                        self._put_sitemaps(each.robots_task, each.read(), now)
+                        self._outcomes.put_sitemaps(each.robots_task, each.read(), now)
             else:
                 cash, force = terms
                 links = [each.link for each in part if isinstance(each, FoundLink)]
                 self._candidates.receive(links, cash, now, force=force)
-        if new:
+        if mailbox.inbox != before:
             self._commit(now)
+
+    def sync(self) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
+        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+        self._commit(self._committed_at)
+        self._store.sync()
+        return self.outbox, self.inbox
 
     def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """See `Mailbox.packed`."""
         return self._own_mailbox().packed(shard, after, limit, limit_bytes)
-
-    def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        """The mail for `shard` behind number `after`, as of the last commit."""
-        return self._own_mailbox().unsent(shard, after, limit)
 
     def sent(self, shard: int, upto: int) -> None:
         """`shard` has all mail up to number `upto`, for good."""
@@ -318,21 +290,28 @@ class CrawlState:
         if self._unsaved_deletions >= _DELETIONS_MAX:
             self._commit(self._committed_at)
 
-    def pages_by_address(self) -> list[tuple[str, int]]:
-        """Our counts of URLs at addresses, with MAX_PAGES_PER_IP. O(addresses ever asked)."""
-        self._commit(self._committed_at)
-        names = self._store.counts_under("caps", IP)
-        return [(name.removeprefix(IP), count) for name, count in names]
+    def give_pages(
+        self, returned: Mapping[str, int], wanted: Iterable[str], cap: int, most: int
+    ) -> dict[str, int]:
+        """Count URLs at the addresses `wanted`, for any hub: `most` each, and `cap` in all.
+
+        By address, how many. `returned` were counted and not used. On the disk when this returns.
+        """
+        counts, given = self._store.counts("caps"), {}
+        for address, pages in returned.items():
+            counts[GIVEN + address] = counts.get(GIVEN + address, 0) - pages
+        for address in wanted:
+            before = counts.get(GIVEN + address, 0)
+            given[address] = max(min(cap - before, most), 0)
+            counts[GIVEN + address] = before + given[address]
+        self.sync()
+        return given
 
     def keep_command(self, row: bytes) -> None:
         """Keep a command of the user for later runs. On the disk when this returns."""
         self._store.keep_command(row)
         self._commit(self._committed_at)
         self._store.sync()
-
-    def set_active_max(self, active_max: int) -> None:
-        """Let at most so many hosts be active from now on."""
-        self._distributor.active_max = active_max
 
     def set_others_work(self, others_work: bool) -> None:
         """Whether another shard has work other than kept links: kept links are tried beside it."""
@@ -344,24 +323,23 @@ class CrawlState:
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging."""
-        hosts = self._store.all_hosts(self._bench.hosts)
+        hosts = self._store.hosts.every(self._bench.hosts)
         queued = self._backlog.queued
         assert queued == sum(host.queue.length for host in hosts)
         kept = sum(sum((host.kept or {}).values()) for host in hosts)
         tasks = self._mailbox.robots_tasks if self._mailbox is not None else ()
         assert self._backlog.fresh == queued - kept + len(tasks)
         assert self.counters.kept.total() == kept
-        assert self.counters.pending == queued - sum(bool(h.counted_ahead) for h in hosts)
+        assert self.counters.pending == queued
         leased = [host.name for host in hosts if host.state is State.LEASED]
         assert sorted(leased) == sorted(lease.host for lease in self._leases)
         assert self._links_out == sum(lease.link is not None for lease in self._leases)
-        stored = self._store.stored_hosts()
-        if stored is not None:
-            states = [host.state for host in hosts]
-            counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
-            assert stored == counted
+        stored = self._store.hosts.stored()
+        states = [host.state for host in hosts]
+        counted = (len(hosts), states.count(State.WAITING), states.count(State.DEFERRED))
+        assert stored == counted
         self._bench.audit()
-        self._ordering.audit()
+        self._state.ordering.audit()
 
     # From run to run
 
@@ -373,7 +351,7 @@ class CrawlState:
                 raise StoreError(str(error)) from None
         if self._mailbox is not None:
             self._mailbox.write()
-        self._distributor.commit(lambda: self._numbers(now))
+        self._distributor.commit(self._numbers(now))
         self._committed_at, self._unsaved_deletions = now, 0
 
     def _numbers(self, now: float) -> Numbers:
@@ -381,7 +359,7 @@ class CrawlState:
         out = self._links_out
         counters = self.counters.to_dict()
         counters["pending"] += out
-        counters["earlier_s"] += now - self._began_at
+        counters["earlier_s"] += now - self._state.began_at
         # A run without a log leaves the end of the log as it was: a later run cuts the file there.
         place = self._log.place if self._log is not None else self._store.numbers.get("log")
         log = {"log": place} if place else {}
@@ -391,12 +369,12 @@ class CrawlState:
             **log,
             **mail,
             **({"visits": visits} if visits is not None else {}),
-            "now": now,
-            "began": self._began_at,
+            "utc": now,
+            "began": self._state.began_at,
             "queued": self._backlog.queued + out,
             "arrivals": self._backlog.arrivals,
             "counters": counters,
-            "ordering": self._ordering.numbers(),
+            "ordering": self._state.ordering.numbers(),
         }
 
     def _resume(self, now: float) -> None:
@@ -441,9 +419,7 @@ class CrawlState:
         return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
-        if self._candidates.count_ahead(host):
-            self._distributor.mark_changed(host)
-        self.counters.lookups += _is_first_look_up(host)
+        self.counters.lookups += host.is_first_look_up
         self._bench.lease(host, with_ip=False)
         self._bench.unpark_next(host, now)
         return Lease(host.name, Step.RESOLVE, "", "")
@@ -453,76 +429,17 @@ class CrawlState:
     def _release(self, lease: Lease, outcome: Outcome, now: float) -> None:
         self._leases.remove(lease)
         self._links_out -= lease.link is not None
-        host, disposition = self._bench.hosts[lease.host], self._disposition
-        if lease.step is not Step.RESOLVE:
-            disposition.set_clocks(host, outcome)
+        host = self._bench.hosts[lease.host]
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
-        match outcome:
-            case Resolved():
-                disposition.resolved(host, outcome)
-                self._candidates.count_address_ahead(host)
-            case Unresolved():
-                disposition.unresolved(host, outcome, now)
-            case RobotsFetched():
-                task = _robots_task(lease)
-                self._endings.robots(host, lease, outcome, now)
-                disposition.robots_fetched(task, outcome, now)
-                if outcome.rules.sitemaps and disposition.is_ours(task):
-                    self._put_sitemaps(task, outcome.rules, now)
-            case RobotsMoved():
-                self._endings.robots(host, lease, outcome, now)
-                disposition.robots_moved(_robots_task(lease), outcome, now)
-            case RobotsUnreachable():
-                self._endings.robots(host, lease, outcome, now)
-                disposition.robots_unreachable(host, _robots_task(lease), outcome, now)
-            case Fetched():
-                if lease.step is Step.PAGE:
-                    self._slow.add(host.name, outcome.took_s)
-                self._url_outcomes.fetched(host, lease, outcome, now)
-            case Failed():
-                self._url_outcomes.failed(host, lease, outcome, now)
-            case Dropped():
-                assert lease.link is not None
-                took_s = 0.0 if outcome.asked_at > 0 else None
-                self._candidates.drop(host, lease.link, outcome.reason, now, took_s)
-            case Returned():
-                self._returned(host, lease, now)
+        self._outcomes.apply(host, lease, outcome, now)
         self._bench.idle(host)
         if host.robots_tasks:
-            disposition.flush_denied(host, now)
-        self._distributor.settle(host, now)
-
-    def _put_sitemaps(self, robots_task: RobotsTask, rules: RobotsRules, now: float) -> None:
-        """Queue the sitemaps that a robots.txt of one of our hosts names. A guess is for the host:
-        it may have several origins.
-        """
-        is_guess = rules.sitemaps == (GUESSED,)
-        if is_guess and self._candidates.sitemaps.has_any(robots_task.home):
-            return
-        if rules.sitemaps:
-            links = links_of_robots(robots_task, rules, self._policy.depth_max)
-            self._candidates.put(links, now)
-
-    def _returned(self, host: Host, lease: Lease, now: float) -> None:
-        if lease.step is Step.RESOLVE and _is_first_look_up(host):
-            self.counters.lookups -= 1
-        elif lease.step is Step.ROBOTS:
-            host.add_robots_task(_robots_task(lease))
-        elif lease.link is not None:
-            self._candidates.put_back(host, lease.link, now)
+            self._disposition.flush_denied(host, now)
+        self._distributor.place_host(host, now)
 
 
 def _terms(mail: Mail) -> tuple[float | None, bool] | None:
     """(cash, `force`) of a link; None of other mail. Links in a row with equal terms are put in one
     batch."""
     return (mail.cash, mail.force) if isinstance(mail, FoundLink) else None
-
-
-def _is_first_look_up(host: Host) -> bool:
-    return not (host.addresses or host.resolve_tries or host.is_literal)
-
-
-def _robots_task(lease: Lease) -> RobotsTask:
-    assert lease.robots_task is not None
-    return lease.robots_task

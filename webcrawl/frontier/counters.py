@@ -50,7 +50,7 @@ class Counters:
     ip_passed -- [I] URLs that passed the IP test (candidates)
     robots_attempted -- robots.txt requests: one per origin each time its rules expire (distributor)
     robots_passed -- [R] URLs that robots.txt allows (candidates)
-    crawled -- [C] URLs whose final answer has a valid HTTP status (urloutcomes)
+    crawled -- [C] URLs whose final answer has a valid HTTP status (outcomes)
     links -- [L] http(s) links found in pages, repeats included (scheduler)
     page_bytes -- bytes on the wire of answers to pages (scheduler)
     robots_bytes -- bytes on the wire of answers to robots.txt and HEAD (scheduler)
@@ -58,17 +58,17 @@ class Counters:
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
     parser_failed -- pages that no parser could read, or not in time (spider)
-    codes -- final answers by "2xx" ... "5xx", "other" (urloutcomes)
+    codes -- final answers by "2xx" ... "5xx", "other" (outcomes)
     refused_access -- of these, answers 401, 402 and 451, by REFUSED_ACCESS
-        (urloutcomes)
-    walls -- of these, bot walls in the place of a page, by service (urloutcomes)
+        (outcomes)
+    walls -- of these, bot walls in the place of a page, by service (outcomes)
     dropped -- URLs that are not fetched, by reason (candidates, outlinks, scheduler, spider)
-    failed -- tries of a page or HEAD without an answer, by reason (urloutcomes)
-    retried -- retries, by reason or status (urloutcomes, disposition)
+    failed -- tries of a page or HEAD without an answer, by reason (outcomes)
+    retried -- retries, by reason or status (outcomes, disposition)
     robots -- answers to robots.txt, by "2xx", "4xx", "redirects" or a reason (disposition)
     sitemaps -- of sitemaps (docs/crawling.md): "found", URLs that a sitemap gave first; "only",
         answered pages that no page has linked to so far (candidates); files by "2xx" ... "5xx"
-        (urloutcomes); files by format and by problem, "entries", and "foreign" entries (admissions)
+        (outcomes); files by format and by problem, "entries", and "foreign" entries (admissions)
     kept -- URLs kept for a later try, by reason; goes up and down (backlog)
     in_cycle -- pages and sitemaps that are visited again (RECRAWL); goes up and down (visits)
     visits -- their visits by what was found: "changed", "unchanged", "not_modified" (304),
@@ -78,7 +78,7 @@ class Counters:
         (visits)
     outage_s -- seconds that the crawl waited for its own network (scheduler)
     levels -- URLs by level, "found/1" ... "found/10": new, whether a cap refuses them or not
-        (candidates); "ended/1" ...: done or dropped (urloutcomes, candidates). Pending is
+        (candidates); "ended/1" ...: done or dropped (outcomes, candidates). Pending is
         found - ended
     stage_under_way -- requests under way by STAGES; goes up and down (scheduler, WARC pipeline)
     stage_ended -- requests that have ended by STAGES; of pages only those that were answered (same)

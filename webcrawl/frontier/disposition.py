@@ -17,11 +17,6 @@ from typing import Final
 
 from webcrawl.crawllog.line import milliseconds
 from webcrawl.fetch.exchange import UNANSWERED
-from webcrawl.frontier.backlog import Backlog
-from webcrawl.frontier.base import Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, Rules
 from webcrawl.frontier.lease import (
@@ -39,12 +34,12 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.mailbox import (
     Mail,
-    Mailbox,
     RobotsAnswered,
     RobotsAsked,
     RobotsFailed,
     answered,
 )
+from webcrawl.frontier.state import CoreState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
 
@@ -55,23 +50,12 @@ _WELL_ANSWERED: Final = (Fetched, RobotsFetched, RobotsMoved)
 class Disposition:
     """Applies outcomes to hosts."""
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        caps: Caps,
-        counters: Counters,
-        backlog: Backlog,
-        distributor: Distributor,
-        mailbox: Mailbox | None = None,
-    ) -> None:
-        self._mailbox = mailbox  # None: all hosts are ours
-        self._backlog = backlog
-        self._store = store
-        self._policy = policy
-        self._polite = policy.politeness
-        self._caps = caps
-        self._counters = counters
+    def __init__(self, state: CoreState, distributor: Distributor) -> None:
+        self._state = state
+        self._mailbox = state.mailbox
+        self._policy = state.policy
+        self._polite = state.policy.politeness
+        self._counters = state.counters
         self._distributor = distributor
 
     def set_clocks(self, host: Host, outcome: Outcome) -> None:
@@ -93,7 +77,7 @@ class Disposition:
             if isinstance(outcome, Fetched) and outcome.wall:
                 return
             if host.deferrals:
-                self._backlog.host_answers(host)
+                self._state.backlog.host_answers(host)
             host.failures = host.dead_addresses = host.deferrals = 0
 
     # DNS
@@ -138,8 +122,8 @@ class Disposition:
         self._counters.robots[kind] += 1
         home = self._home(robots_task)
         if home.kept:
-            self._backlog.host_answers(home)
-        self._distributor.settle(home, now)
+            self._state.backlog.host_answers(home)
+        self._distributor.place_host(home, now)
 
     def is_needless(self, host: Host, robots_task: RobotsTask, now: float) -> bool:
         """Drop a robots.txt that `host` must not be asked for: whether it was dropped.
@@ -150,11 +134,11 @@ class Disposition:
         """
         home_name = robots_task.home
         is_ours = self._shard_of(home_name) is None
-        if is_ours and not self._policy.obeys_robots(home_name):
+        if is_ours and self._policy.robots_agent(home_name) is None:
             home = self._home(robots_task)
             home.unmark_elsewhere(robots_task.origin)
             if home is not host:
-                self._distributor.settle(home, now)
+                self._distributor.place_host(home, now)
             return True
         if not self._policy.denied.has_any:
             return False
@@ -163,7 +147,7 @@ class Disposition:
         if not self._policy.denied.has_host(host.name):
             return False
         self._robots_unavailable(robots_task, "denied", now)
-        self._settle_home(robots_task, now)
+        self._place_home(robots_task, now)
         return True
 
     def robots_moved(self, robots_task: RobotsTask, outcome: RobotsMoved, now: float) -> None:
@@ -181,12 +165,13 @@ class Disposition:
             if home is not None:
                 home.mark_elsewhere(robots_task.origin)
             else:
-                self._end_foreign(robots_task)
+                self._mailbox.end_task(robots_task)
             return
         target = self._distributor.host(name)
         target.add_robots_task(robots_task)
         if home is None:
-            self._keep_foreign(robots_task)
+            assert self._mailbox is not None
+            self._mailbox.keep_task(robots_task)
         elif target is home:
             home.unmark_elsewhere(robots_task.origin)
         else:
@@ -195,7 +180,7 @@ class Disposition:
             if target.retired_until > now:
                 self._flush_robots_tasks(target, now, target.retired_reason)
             self.flush_denied(target, now)
-        self._distributor.settle(target, now)
+        self._distributor.place_host(target, now)
 
     def robots_unreachable(
         self, host: Host, robots_task: RobotsTask, outcome: RobotsUnreachable, now: float
@@ -229,7 +214,7 @@ class Disposition:
         # Links that are refused from now on need not wait for the clock before they are dropped.
         if home.robots_tasks or retry_after_s or not home.rules[robots_task.origin].reason:
             self.back_off(home, tries, ended_at, retry_after_s)
-        self._distributor.settle(home, now)
+        self._distributor.place_host(home, now)
 
     def _robots_unavailable(self, robots_task: RobotsTask, reason: str, now: float) -> None:
         """A robots.txt cannot be fetched: use the origin's last rules for a while, or disallow all.
@@ -241,7 +226,7 @@ class Disposition:
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
             return
         self._counters.robots[reason] += 1
-        agent = self._policy.robots_agent(robots_task.home)
+        agent = self._policy.robots_agent(robots_task.home) or ""
         known = self._home(robots_task).rules.get(robots_task.origin)
         if known is None or not set(self._policy.also) <= set(known.agent.split(",")):
             known = Rules(0.0, reason="robots_unreachable")
@@ -253,7 +238,7 @@ class Disposition:
     def _keep_served(
         self, robots_task: RobotsTask, rules: RobotsRules, expires_at: float, agent: str
     ) -> None:
-        self._store.keep_rules(robots_task.origin, rules)
+        self._state.store.keep_rules(robots_task.origin, rules)
         known = Rules(
             *(expires_at, rules.crawl_delay_s or 0.0),
             allows_all=rules.allows_all,
@@ -276,9 +261,9 @@ class Disposition:
         """The host whose robots.txt the task is for. It is ours."""
         return self._distributor.host(robots_task.home)
 
-    def _settle_home(self, robots_task: RobotsTask, now: float) -> None:
+    def _place_home(self, robots_task: RobotsTask, now: float) -> None:
         if self._shard_of(robots_task.home) is None:
-            self._distributor.settle(self._home(robots_task), now)
+            self._distributor.place_host(self._home(robots_task), now)
 
     # robots.txt of foreign homes, or served by foreign hosts
 
@@ -297,7 +282,7 @@ class Disposition:
                 self._home_failed(task, mail.reason, now, mail.retry_after_s, now)
             case RobotsFailed():
                 self._robots_unavailable(task, mail.reason, now)
-                self._settle_home(task, now)
+                self._place_home(task, now)
 
     def resume(self, now: float) -> None:
         """Give our hosts the foreign tasks that they had in an earlier run."""
@@ -313,17 +298,7 @@ class Disposition:
         assert self._mailbox is not None
         assert shard is not None
         self._mailbox.send(shard, mail)
-        self._end_foreign(robots_task)
-
-    def _keep_foreign(self, robots_task: RobotsTask) -> None:
-        assert self._mailbox is not None
-        self._mailbox.keep_task(robots_task)
-        self._backlog.foreign_tasks = len(self._mailbox.robots_tasks)
-
-    def _end_foreign(self, robots_task: RobotsTask) -> None:
-        assert self._mailbox is not None
         self._mailbox.end_task(robots_task)
-        self._backlog.foreign_tasks = len(self._mailbox.robots_tasks)
 
     # Failures
 
@@ -357,7 +332,7 @@ class Disposition:
         """
         addresses = host.addresses
         for turn in range(1, len(addresses)):
-            if not self._caps.take_ip(addresses[turn]):
+            if not self._state.caps.take_ip(addresses[turn]):
                 host.addresses = addresses[turn:] + addresses[:turn]
                 host.dead_addresses += turn
                 self._distributor.bench.bind(host, addresses[turn])
@@ -391,4 +366,4 @@ class Disposition:
         for robots_task in robots_tasks:
             self._robots_unavailable(robots_task, reason, now)
             if robots_task.home != host.name:
-                self._settle_home(robots_task, now)
+                self._place_home(robots_task, now)

@@ -1,7 +1,7 @@
 """Fills the bounded workbench with the best hosts; the others wait in the store.
 
 Owns the state and the next step of each host, and the set of hosts that have changed since the last
-commit. Knows nothing of outcomes: a module that changes a host then calls `settle`.
+commit. Knows nothing of outcomes: a module that changes a host then calls `place_host`.
 
 At most `active_max` hosts are active at a time (ready, parked, snoozed or leased). The others wait
 in the store, best first. A host competes for its place again after each lease: if a waiting host
@@ -11,89 +11,65 @@ waiting host is leased after the next release of any lease, not at once.
 A host is deferred if all its links are kept for a later try: it waits in the store until the next
 try, and leaves it only while the crawl has other work.
 
-Invariants: a host is in one state (`host.State`); only `settle` places hosts that are not leased.
+Invariants: a host is in one state (`host.State`); only `place_host` places one that is not leased.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from math import inf
 
 from webcrawl.fetch.proxy import real_address
-from webcrawl.frontier.addresses import Addresses
-from webcrawl.frontier.backlog import Backlog
-from webcrawl.frontier.base import SUPPLY_S, Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import NONE_WAITS, Store
+from webcrawl.frontier.base import SUPPLY_S
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
     VISIT_PRIORITY,
     Lane,
-    Link,
-    Passed,
     RobotsTask,
     Step,
 )
 from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.store import Numbers
 from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
 
-# Names of the module: an attribute of an enumeration takes 0.1 µs, and `settle` runs for each link.
-_PAGES, _ADMISSIONS, _IP = Lane.PAGES, Lane.ADMISSIONS, Passed.IP
+# Names of the module: an attribute of an enumeration takes 0.1 µs, and each link places its host.
+_PAGES, _ADMISSIONS = Lane.PAGES, Lane.ADMISSIONS
 _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
 class Distributor:
-    """Places hosts. `began_at`: the beginning of this run.
+    """Places hosts."""
 
-    active_max -- active hosts at most. If it is lowered, hosts above it wait after their next lease
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        ordering: Ordering,
-        caps: Caps,
-        counters: Counters,
-        backlog: Backlog,
-        *,
-        active_max: int = sys.maxsize,
-        began_at: float = 0.0,
-        shared: Addresses | None = None,
-    ) -> None:
-        self._store = store
-        self._backlog = backlog
-        self._policy = policy
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self._hosts = state.store.hosts
+        self._store = state.store
+        self._backlog = state.backlog
+        self._policy = policy = state.policy
         self._limits_hosts = policy.limits_hosts
-        self._ordering = ordering
         # Else the rank of a host is the priority of its best link.
-        self.ranks_hosts = type(ordering).rank is not Ordering.rank or policy.rules is not None
-        self._caps = caps
-        self._counters = counters
-        self.active_max = active_max
-        self._began_at = began_at
-        self._has_visits = store.visits is not None
+        has_ranks = type(state.ordering).rank is not Ordering.rank
+        self.ranks_hosts = has_ranks or policy.rules is not None
+        self._has_visits = state.store.visits is not None
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
         # until its end, so each address waits one delay.
         self.bench = Workbench(
-            self._load,
             ip_clocks=polite.ip_delay_s > 0,
-            ips_at=began_at + polite.ip_delay_s if store.resumed else 0.0,
-            shared=shared,
-            pages_at=caps.pages_at,
+            ips_at=state.asked_until + polite.ip_delay_s if state.store.resumed else 0.0,
+            shared=state.addresses,
         )
-        self.host = self.bench.host
         # Some hosts have begun to wait, or were deferred, since the last commit: the store does not
         # return them before the next one.
         self.has_newly_waiting = False
         self._changed: set[Host] = set()  # since the last commit: it stores them
         self.mark_changed = self._changed.add
+
+    def host(self, name: str) -> Host:
+        host = self.bench.hosts.get(name)
+        return host if host is not None else self._load(name)
 
     def rank(self, host: Host) -> int:
         """Rank among the ready hosts. Robots tasks for other hosts go first, since they wait."""
@@ -105,7 +81,7 @@ class Distributor:
         return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
-        rank = self._ordering.rank(host.name, priority)
+        rank = self._state.ordering.rank(host.name, priority)
         rules = self._policy.rules
         if rules is not None and (earlier := rules.of(host.name).priority):
             return min(max(rank - earlier, 0), FIRST_KEPT - 1)
@@ -129,18 +105,19 @@ class Distributor:
         if host.robots_tasks:
             return Step.ROBOTS
         link = queue.peek()
-        is_refused = self._caps.per_ip > 0 and self._ip_exhausted(host, link)
-        if not is_refused and policy.obeys_robots(host.name):
+        # If the IP cap refuses the link, robots.txt is not needed.
+        is_refused = (
+            self._state.caps.per_ip > 0
+            and not (link.is_counted or host.has_ip_slot)
+            and self._state.caps.ip_is_full(host.addresses[0])
+        )
+        if not is_refused and (agent := policy.robots_agent(host.name)) is not None:
             origin = origin_of(link.url)
             known = host.rules.get(origin)
-            if (
-                known is None
-                or known.expires_at <= now
-                or known.agent != policy.robots_agent(host.name)
-            ):
+            if known is None or known.expires_at <= now or known.agent != agent:
                 if origin in host.robots_elsewhere:
                     return None
-                self._counters.robots_attempted += 1
+                self._state.counters.robots_attempted += 1
                 tries = self._policy.retry_times if known is not None and known.losses else 0
                 host.add_robots_task(
                     RobotsTask(
@@ -160,7 +137,7 @@ class Distributor:
         if host.state in (State.IDLE, State.DEFERRED) or (
             host.state in (State.READY, State.PARKED, State.WAITING) and self.rank(host) < host.rank
         ):
-            self.settle(host, now)
+            self.place_host(host, now)
 
     def link_promoted(self, host: Host, place: tuple[int, int], now: float) -> None:
         """A link of `host` has moved up to `place`, (priority, number): it may be the best now."""
@@ -169,11 +146,11 @@ class Distributor:
         elif host.queue.best == place:
             self._changed.add(host)
             if host.state is not State.SNOOZED:
-                self.settle(host, now)
+                self.place_host(host, now)
         elif host.state in (State.IDLE, State.WAITING, State.DEFERRED):
             self._changed.add(host)  # so the next commit may remove it from memory
 
-    def settle(self, host: Host, now: float) -> None:
+    def place_host(self, host: Host, now: float) -> None:
         """Decide the state of `host` and move it there, unless it is leased."""
         self._changed.add(host)
         if host.state is State.LEASED:
@@ -188,8 +165,10 @@ class Distributor:
             return
         rank, best = self.rank(host), host.queue.best
         number = best[1] if best is not None else 0
-        is_full = self.bench.active >= self.active_max
-        if not host.state.is_active and (is_full or self._store.best_waiting() < (rank, number)):
+        is_full = self.bench.active >= self._state.active_max
+        if not host.state.is_active and (
+            is_full or (self._hosts.waiting.length and self._hosts.best_waiting() < (rank, number))
+        ):
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
@@ -204,31 +183,31 @@ class Distributor:
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
-        """Settle the hosts whose clock is due, and the best waiting hosts while there is room."""
+        """Place the hosts whose clock is due, and the best waiting hosts while there is room."""
         self._fill(now)
         self._try_deferred(now)
         for woken in self.bench.wake(now):
-            self.settle(woken, now)
+            self.place_host(woken, now)
 
     def next_at(self) -> tuple[float, float]:
         """By lane, when it may have a host: 0.0 is now; inf is not before a host changes."""
         if not self._backlog.has_work:
             return inf, inf
         bench = self.bench
-        if bench.active < self.active_max and self._store.best_waiting() is not NONE_WAITS:
+        if bench.active < self._state.active_max and self._hosts.waiting.length:
             return 0.0, 0.0
-        due_at = self._store.next_due_at()
+        due_at = self._hosts.next_due_at()
         pages_at = min(bench.next_at(_PAGES), due_at)
         if self._has_visits:
             pages_at = min(bench.next_at(VISITS), pages_at)
         return pages_at, min(bench.next_at(_ADMISSIONS), due_at)
 
     def resume(self, now: float) -> None:
-        """Settle the hosts that were active when an earlier run ended."""
-        for name in self._store.active_before():
-            self.settle(self.host(name), now)
+        """Place the hosts that were active when an earlier run ended."""
+        for name in self._hosts.active_before():
+            self.place_host(self.host(name), now)
 
-    def commit(self, numbers: Callable[[], Numbers]) -> None:
+    def commit(self, numbers: Numbers) -> None:
         """Commit all changes so far to the store: all of them, or nothing."""
         for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
@@ -241,14 +220,15 @@ class Distributor:
         An earlier run may have asked it until its end. So a host of an earlier run waits its whole
         delay, counted from the beginning of this run.
         """
-        host = self._store.host(name)
-        is_of_earlier_run = self._store.is_of_earlier_run(host)
+        host = self._hosts.host(name)
+        is_of_earlier_run = host.queue.host_id <= self._hosts.before
         if is_of_earlier_run:
-            host.asked_at = max(host.asked_at, self._began_at)
+            host.asked_at = max(host.asked_at, self._state.asked_until)
             if not all(map(real_address, host.addresses)):  # this run may have no proxy
                 host.addresses, host.resolved_until = (), 0.0
         if is_of_earlier_run or self._policy.rules is not None:  # they may have changed since
             self.apply_delay(host)
+        self.bench.add(host)
         return host
 
     def apply_delay(self, host: Host) -> None:
@@ -280,28 +260,23 @@ class Distributor:
         queued = host.queue.length
         return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
-    def _ip_exhausted(self, host: Host, link: Link) -> bool:
-        """Whether the IP cap refuses `link`, the next of `host`: then robots.txt is not needed."""
-        passed = link.counted >= _IP or host.counted_ahead is _IP
-        return not passed and self._caps.ip_is_full(host.addresses[0])
-
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
-        while turns and self.bench.active < self.active_max:
-            name = self._store.next_waiting()
+        while turns and self.bench.active < self._state.active_max:
+            name = self._hosts.next_waiting()
             if name is None:
                 return
-            self.settle(self.host(name), now)
+            self.place_host(self.host(name), now)
             turns -= 1
 
     def _try_deferred(self, now: float) -> None:
-        """Settle the deferred hosts whose time has come, while the crawl has other work."""
+        """Place the deferred hosts whose time has come, while the crawl has other work."""
         turns = _TURNS_MAX
-        while turns and self._backlog.has_work and self._store.next_due_at() <= now:
-            name = self._store.next_due()
+        while turns and self._backlog.has_work and self._hosts.next_due_at() <= now:
+            name = self._hosts.next_due()
             assert name is not None
             host = self.host(name)
             if host.state is State.DEFERRED:
-                self.settle(host, now)
+                self.place_host(host, now)
             turns -= 1

@@ -1,6 +1,6 @@
 """Notes the end of each URL's turn: for `scrapy explain` in the store, and in the crawl log.
 
-Decides nothing: `urloutcomes` and `candidates` decide how a turn ends, and call this module once
+Decides nothing: `outcomes` and `candidates` decide how a turn ends, and call this module once
 for it.
 """
 
@@ -66,20 +66,26 @@ class Endings:
             tries, details = link.retries + 1, outcome.details
             self._add(now, kind, link, "done", "", tries, host, details, visit)
 
-    def dropped(
-        self, host: Host | None, link: Link, reason: str, now: float, took_s: float | None
+    def unanswered(
+        self, host: Host | None, link: Link, end: End, reason: str, now: float, took_s: float | None
     ) -> None:
-        """`link` is never fetched, or not again.
+        """`link` is "dropped": never fetched, or not again; or "kept": queued for a later try.
 
-        `took_s`: seconds of the try that ended its turn; None if no server was asked.
+        `took_s`: seconds of the try that ended its turn; None if no server was asked. The `retries`
+        of a kept link count this try.
         """
-        self._store.record_status(link, reason, now)
-        tries = link.retries + (took_s is not None)
-        self._unanswered(host, link, "dropped", reason, now, tries, took_s)
-
-    def kept(self, host: Host, link: Link, reason: str, now: float, took_s: float | None) -> None:
-        """`link` is queued for a later try. Its `retries` count the try of this turn."""
-        self._unanswered(host, link, "kept", reason, now, link.retries, took_s)
+        tries = link.retries
+        if end == "dropped":
+            self._store.record_status(link, reason, now)
+            tries += took_s is not None
+        if self._log is None:
+            return
+        details = NO_DETAILS
+        if took_s is not None:
+            ip = host.addresses[0] if host is not None and host.addresses else ""
+            details = to_bytes(Details(ip=real_address(ip), total_ms=milliseconds(took_s)))
+        kind: Kind = "sitemap" if link.sitemap > 0 else "page"
+        self._add(now, kind, link, end, reason, tries, host, details)
 
     def robots(
         self,
@@ -102,25 +108,6 @@ class Endings:
             details = to_bytes(Details(ip=real_address(lease.address)))
         self._add(now, "robots", link, end, reason, task.tries + 1, host, details)
 
-    def _unanswered(
-        self,
-        host: Host | None,
-        link: Link,
-        end: End,
-        reason: str,
-        now: float,
-        tries: int,
-        took_s: float | None,
-    ) -> None:
-        if self._log is None:
-            return
-        details = NO_DETAILS
-        if took_s is not None:
-            ip = host.addresses[0] if host is not None and host.addresses else ""
-            details = to_bytes(Details(ip=real_address(ip), total_ms=milliseconds(took_s)))
-        kind: Kind = "sitemap" if link.sitemap > 0 else "page"
-        self._add(now, kind, link, end, reason, tries, host, details)
-
     def _add(
         self,
         now: float,
@@ -134,27 +121,15 @@ class Endings:
         visit: str = "",
     ) -> None:
         assert self._log is not None
+        dns_ms = 0.0
+        if host is not None:  # only the first line after a look-up has its time
+            dns_ms, host.dns_ms = host.dns_ms, 0
+        level = level_of(link.url) if kind != "robots" else 0
         turn = Turn(
-            self._utc.text(now + self._utc_s),
-            kind,
-            link.url,
-            link.host,
-            end,
-            reason,
-            link.depth,
-            level_of(link.url) if kind != "robots" else 0,
-            link.redirects,
-            tries,
-            link.via,
-            _dns_ms(host) if host is not None else 0,
+            *(self._utc.text(now + self._utc_s), kind, link.url, link.host, end, reason),
+            *(link.depth, level, link.redirects, tries, link.via, dns_ms),
         )
         if link.visit:
             turn.visit = visit or ("unanswered" if details != NO_DETAILS else "refused")
             turn.last_visit = self._utc.text(VisitState.of_row(link.visit).last_at)
         self._log.add(joined(to_bytes(turn), details))
-
-
-def _dns_ms(host: Host) -> float:
-    """Milliseconds of the last look-up of `host`. Only the first line after it has them."""
-    dns_ms, host.dns_ms = host.dns_ms, 0
-    return dns_ms

@@ -11,10 +11,9 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 from webcrawl.frontier.disk.queue import HostQueue
-from webcrawl.frontier.lease import GivenUpReason, Passed, RobotsTask
-from webcrawl.frontier.pace import NO_PACE, Pace
+from webcrawl.frontier.lease import GivenUpReason, RobotsTask
+from webcrawl.frontier.politeness import NO_PACE, Pace
 
-_NO_TEST = Passed.NO_TEST  # an attribute of an enumeration takes 0.1 µs
 _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
 
 
@@ -67,7 +66,6 @@ class Host:
     __slots__ = (
         "addresses",
         "asked_at",
-        "counted_ahead",
         "crawl_delay_s",
         "dead_addresses",
         "deferrals",
@@ -75,6 +73,7 @@ class Host:
         "due_at",
         "epoch",
         "failures",
+        "has_ip_slot",
         "ip",
         "kept",
         "name",
@@ -110,6 +109,7 @@ class Host:
         self.pace: Pace = NO_PACE  # of the adaptive delay (DELAY_FACTOR)
         self.failures = 0  # attempts in a row without any answer
         self.addresses: tuple[str, ...] = ()  # the first one is in use
+        self.has_ip_slot = False  # the IP cap has counted its next link already
         self.dead_addresses = 0  # addresses given up in a row
         self.ip: Ip | None = None
         self.resolved_until = 0.0  # when the addresses expire
@@ -129,8 +129,6 @@ class Host:
         self.retired_reason: GivenUpReason | Literal[""] = ""
         self.pages = 0  # URLs that passed all tests of the queue, in all runs
         self.received_bytes = 0  # on the wire, robots.txt included, in all runs
-        # The last test of the funnel that the next link was counted for, ahead; never ROBOTS.
-        self.counted_ahead = _NO_TEST
 
     def __repr__(self) -> str:
         return f"<Host {self.name} {self.state.value}, {self.queue.length} queued>"
@@ -139,6 +137,11 @@ class Host:
     def is_literal(self) -> bool:
         """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
         return ":" in self.name or self.name[-1:].isdigit()
+
+    @property
+    def is_first_look_up(self) -> bool:
+        """Whether its next look-up in DNS is its first one."""
+        return not (self.addresses or self.resolve_tries or self.is_literal)
 
     def clear_failures(self) -> None:
         """Forget the failures for which its links were kept."""

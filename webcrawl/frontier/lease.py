@@ -44,15 +44,6 @@ DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_reques
 LISTED = -1  # `Link.sitemap` of a page that a sitemap gave
 
 
-class Passed(IntEnum):
-    """The last test of the funnel (H, I, R of the stats lines) that a link is counted for."""
-
-    NO_TEST = 0
-    HOST = 1
-    IP = 2
-    ROBOTS = 3
-
-
 class Link(Struct, frozen=True, array_like=True, gc=False):
     """A URL on its way through the crawl."""
 
@@ -63,7 +54,7 @@ class Link(Struct, frozen=True, array_like=True, gc=False):
     via: str = ""  # the page the link was found on; "" for a seed
     retries: int = 0  # tries before this one
     head_done: bool = False  # the answer to HEAD was wanted: a GET follows
-    counted: Passed = Passed.NO_TEST  # last test counted by an earlier lease: none counts twice
+    is_counted: bool = False  # all tests of the funnel have counted it, at an earlier lease
     payload: bytes = b""  # a user's own Request, serialised by the adapter that made it
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was

@@ -21,17 +21,15 @@ _BITS: Final = _FETCHED | _LINKED
 
 
 class ListedUrls:
-    """Hashes of URLs, in buckets of four slots; false before the first. 1 µs per call."""
+    """Hashes of URLs, in buckets of four slots. 1 µs per call. `has_any`: there was a URL."""
 
-    __slots__ = ("_counters", "_slots")
+    __slots__ = ("_counters", "_slots", "has_any")
 
     def __init__(self, counters: Counters) -> None:
         """`counters.sitemaps` gets "found" and "only"."""
         self._counters = counters
+        self.has_any = False
         self._slots: array[int] | None = None
-
-    def __bool__(self) -> bool:
-        return self._slots is not None
 
     def count(self, links: Sequence[Link], added: Sequence[bool]) -> None:
         """Note which of `links`, and whether each was new, are of a sitemap or of a page."""
@@ -46,7 +44,7 @@ class ListedUrls:
     def add(self, url: str) -> None:
         """A sitemap gave `url`, which was new."""
         if self._slots is None:
-            self._slots = array("q", bytes(8 * _BUCKETS * _WAYS))
+            self._slots, self.has_any = array("q", bytes(8 * _BUCKETS * _WAYS)), True
         key, start = _place(url)
         slots = self._slots
         free = (n for n in range(start, start + _WAYS) if not slots[n])

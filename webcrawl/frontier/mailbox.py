@@ -36,6 +36,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link, RobotsFetched, RobotsTask
 from webcrawl.parse.robots import RobotsRules
@@ -133,14 +134,14 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int]) -> None:
+def jump(numbers: dict[str, Any], shards: Iterable[int], after: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
     """
     outbox = numbers.setdefault("outbox", {})
     for shard in map(str, shards):
-        first, last = outbox.get(shard, (1, 0))
+        first, last = outbox.get(shard, (after + 1, after))
         outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
 
 
@@ -165,14 +166,18 @@ class Mailbox:
     next commit. On disk 150 bytes for each link that is not sent.
     """
 
-    def __init__(self, store: Store, abroad: Abroad | None) -> None:
-        """`abroad` None: all hosts are ours, in a folder that only a command opens."""
+    def __init__(self, store: Store, abroad: Abroad | None, after: int = 0) -> None:
+        """`abroad` None: all hosts are ours, in a folder that only a command opens.
+
+        `after`: the first mail to each shard has the next number.
+        """
         self._store = store
         self._abroad = abroad
         numbers = store.numbers.get("mail", {})
         outbox, inbox = numbers.get("outbox", {}), numbers.get("inbox", {})
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
+        self._new = (after + 1, after)  # numbers of an empty outbox
         self.robots_tasks: set[str] = set()
         self._unwritten: dict[int, list[Mail]] = {}  # by shard
 
@@ -188,7 +193,7 @@ class Mailbox:
 
     def send(self, shard: int, mail: Mail) -> None:
         """Write `mail` with the next commit."""
-        first, last = self.outbox.get(shard, (1, 0))
+        first, last = self.outbox.get(shard, self._new)
         self.outbox[shard] = first, last + 1
         unwritten = self._unwritten.setdefault(shard, [])
         unwritten.append(mail)
@@ -205,7 +210,7 @@ class Mailbox:
         """Write `mail`, of which the last one has number `last`."""
         row = encode(mail)
         if len(row) <= ROW_BYTES_MAX or len(mail) == 1:
-            self._store.put_mail(shard, last, row)
+            self._store.mail_line(shard).add(rows.mail_key(shard, last), row)
         else:
             half = len(mail) // 2
             self._write(shard, last - len(mail) + half, mail[:half])
@@ -220,7 +225,7 @@ class Mailbox:
         """
         parts: list[bytes] = []
         count = size_bytes = 0
-        if after + 1 < self.outbox.get(shard, (1, 0))[0]:
+        if after + 1 < self.outbox.get(shard, self._new)[0]:
             return Packed(0, b"", after + 1)
         for row in self._rows(shard, after):
             new, begin = _items(row.data)
@@ -240,46 +245,36 @@ class Mailbox:
 
     def _rows(self, shard: int, after: int) -> Iterable[_Row]:
         """The rows with mail behind number `after`, the first of them at least."""
-        stored = self._store.mail(shard, after)
-        return (_Row(last - _items(row)[0], last, row) for last, row in stored)
-
-    def unsent(self, shard: int, after: int, limit: int) -> list[Mail]:
-        """`packed`, decoded."""
-        mail: list[Mail] = []
-        while len(mail) < limit:
-            packed = self.packed(shard, after, limit - len(mail), ROW_BYTES_MAX)
-            if not packed.number:
-                break
-            mail += decode_all(packed.data)
-            after = packed.first + packed.number - 1
-        return mail
+        for key, row in self._store.mail_line(shard).rows(rows.mail_key(shard, after)):
+            last = rows.mail_number(key)
+            yield _Row(last - _items(row)[0], last, row)
 
     def sent(self, shard: int, upto: int) -> int:
         """`shard` has all mail up to number `upto`: delete it. Returns its number."""
-        first, last = self.outbox.get(shard, (1, 0))
+        first, last = self.outbox.get(shard, self._new)
         end = min(upto, last) + 1
         if end <= first:
             return 0
         for row in self._rows(shard, first - 1):
             if row.last >= end:
                 break
-            self._store.drop_mail(shard, row.last)
+            self._store.mail_line(shard).remove(rows.mail_key(shard, row.last))
         self.outbox[shard] = end, last
         return end - first
 
     # In
 
-    def new_of(self, sender: int, first: int, mail: Sequence[Mail]) -> Sequence[Mail]:
-        """The part of `mail` that was not applied. All of it is numbered from `first` on.
+    def new_of(self, sender: int, last: int, mail: Sequence[Mail]) -> Sequence[Mail]:
+        """The part of `mail` that was not applied. Its last one has the number `last`.
 
-        Empty if mail before `first` is missing. The rest counts as applied from now on.
+        All mail up to `last` counts as applied from now on: mail arrives in order, so what is
+        missing before it was lost.
         """
-        applied = self.inbox.get(sender, 0)
-        if first > applied + 1:
+        new = last - self.inbox.get(sender, 0)
+        if new <= 0:
             return ()
-        new = mail[applied + 1 - first :]
-        self.inbox[sender] = applied + len(new)
-        return new
+        self.inbox[sender] = last
+        return mail[max(len(mail) - new, 0) :]
 
     # Robots tasks of foreign hosts
 

@@ -12,6 +12,7 @@ from math import fsum, isclose, log2
 from typing import Any
 
 from webcrawl.frontier.caps import Counts
+from webcrawl.frontier.disk.seenrows import Credits
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link
 from webcrawl.parse.domains import registered_domain
@@ -158,7 +159,7 @@ class Opic(Ordering):
         self._in_line = 0  # URLs with a credit: queued or leased
 
     def open(self, store: Store) -> None:
-        self._credits = store.credits()
+        self._credits = Credits(store.seen)
         numbers = store.numbers.get("ordering")
         if numbers:
             self._given, self._virtual, self._made = numbers["cash"]

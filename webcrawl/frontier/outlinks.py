@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from webcrawl.frontier.lease import LISTED, Link
 from webcrawl.frontier.sitemapnames import host_of_naming
@@ -19,7 +19,6 @@ from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope, is_numbered
 
 SITEMAP_MARK: Final = "sitemap:"  # before a URL of a seed list
-_NO_TEST: Final[Any] = 0  # Passed.NO_TEST: a plain number is quicker to send between processes
 Listed = tuple[str, int]  # canonical URL and lastmod of an entry
 _SITEMAP_PATH = re.compile(
     r".*(?:\.(?:xml|rss|atom)(?:\.gz)?|/[^/]*sitemap[^/]*\.txt(?:\.gz)?)", re.IGNORECASE
@@ -139,7 +138,5 @@ class Outlinks:
             if sequence > longest:
                 dropped["scope_sequence"] += 1
                 continue
-            links.append(
-                Link(url, host, depth, redirects, via, counted=_NO_TEST, sequence=sequence)
-            )
+            links.append(Link(url, host, depth, redirects, via, sequence=sequence))
         return links

@@ -89,21 +89,19 @@ class SlowHosts:
 
 
 def overview_of(
-    hosts: Mapping[str, Host], stored: StoredHosts | None, slow: SlowHosts, now: float, limit: int
+    hosts: Mapping[str, Host], stored: StoredHosts, slow: SlowHosts, now: float, limit: int
 ) -> Overview:
     """The overview of a crawl with `hosts` on its workbench, by name. O(hosts), 0.5 µs per host.
 
-    `stored` counts the other hosts; None if all are on the workbench. `limit` is the longest length
-    of `largest` and `slowest`.
+    `stored` counts the other hosts. `limit` is the longest length of `largest` and `slowest`.
     """
     each = hosts.values()
     # By identity: the hash of an enumeration's value takes 0.2 µs.
     found = Counter(map(id, map(attrgetter("state"), each)))
     counts = {state.value: found[id(state)] for state in State}
-    if stored is not None:
-        active = sum(counts[state.value] for state in ACTIVE)
-        idle = max(stored.hosts - active - stored.waiting - stored.deferred, 0)
-        counts |= {"idle": idle, "waiting": stored.waiting, "deferred": stored.deferred}
+    active = sum(counts[state.value] for state in ACTIVE)
+    idle = max(stored.hosts - active - stored.waiting - stored.deferred, 0)
+    counts |= {"idle": idle, "waiting": stored.waiting, "deferred": stored.deferred}
     retired = sum(until > now for until in map(attrgetter("retired_until"), each))
     slowest = (
         SlowHost(name, 1000.0 * mean_s, hosts[name].queue.length if name in hosts else 0)

@@ -125,7 +125,7 @@ class Marginal:
         """Whether a page that has changed is worth a visit: its copy is then fresh for 1 / rate."""
         return self._value(rate, weight) < 1.0
 
-    def told_s(self, rate: Rate, weight: float, reading_s: float) -> float:
+    def hinted_s(self, rate: Rate, weight: float, reading_s: float) -> float:
         """Seconds from one visit of a page to the next, if it is visited when a sitemap, read each
         `reading_s`, says that it has changed; and when `next_s` without a word of it are over.
         """

@@ -66,7 +66,7 @@ class SitemapFiles:
     """The test of links to sitemaps. `per_host`: MAX_SITEMAPS_PER_HOST; 0: no limit."""
 
     def __init__(self, store: Store, caps: Caps, per_host: int) -> None:
-        self._store = store
+        self._seen = store.seen
         self._caps = caps
         self._per_host = per_host
         self._counts = store.counts("sitemaps")  # by host
@@ -82,10 +82,10 @@ class SitemapFiles:
         It is known from then on, as a page too. A file of which all URLs are of its own host is
         fetched once for all hosts.
         """
-        store, name = self._store, name_of(sitemap)
-        if name.is_foreign and store.is_known(name.own_only):
+        name = name_of(sitemap)
+        if name.is_foreign and self._seen.has(name.own_only):
             return False, True
-        is_new, page_is_new = store.add_urls([name.text, sitemap.url])
+        is_new, page_is_new = self._seen.add_each([name.text, sitemap.url])
         if is_new and not page_is_new and len(self._also_pages) < _ALSO_PAGES_MAX:
             self._also_pages.add(sitemap.url)
         return is_new, not page_is_new
@@ -116,4 +116,4 @@ class SitemapFiles:
     def ended(self, sitemap: Link, *, own_only: bool) -> None:
         """`sitemap` was read."""
         if own_only:
-            self._store.add_urls([name_of(sitemap).own_only])
+            self._seen.add_each([name_of(sitemap).own_only])

@@ -16,7 +16,7 @@ class StoreError(Exception):
     """The fault of a folder, a disk or the first process: one line for the user that names it."""
 
 
-class UrlStatus(Struct, frozen=True, gc=False):
+class UrlStatus(Struct, frozen=True, array_like=True, gc=False):
     """How a URL ended, and how it was found."""
 
     # a status code; "head", "sitemap" or "wall" and one; or a reason of `counters.dropped`

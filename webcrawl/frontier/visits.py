@@ -21,15 +21,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from webcrawl.fetch.conditions import Validators
-from webcrawl.frontier import claims
-from webcrawl.frontier.base import Policy
-from webcrawl.frontier.claims import Claims
-from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Failed, Fetched, Link, Visit, Visited
-from webcrawl.frontier.notmodified import NotModified
 from webcrawl.frontier.revisit import (
     FARTHEST,
     NEAREST,
@@ -41,6 +35,8 @@ from webcrawl.frontier.revisit import (
     learned,
     unlearned,
 )
+from webcrawl.frontier.state import CoreState
+from webcrawl.frontier.trust import NotModified, SitemapHints, is_audited, learn_hint
 from webcrawl.frontier.visitstate import MISSES_MAX, VisitState, seconds_of
 from webcrawl.parse.urls import host_of
 
@@ -58,40 +54,33 @@ _NO_SERVER: Final = frozenset({"dns", "blocked_address", "blocked_port"})
 class Visits:
     """The cycle of one crawl or shard.
 
-    count -- pages in the cycle
-    queued -- of them, those that are queued or leased
+    queued -- pages of the cycle (`counters.in_cycle`) that are queued or leased
     has_moved -- the last `due` has given slots, which must be committed
     """
 
     has_moved = False
 
-    def __init__(
-        self,
-        store: Store,
-        policy: Policy,
-        counters: Counters,
-        distributor: Distributor,
-        now: float,
-    ) -> None:
+    def __init__(self, state: CoreState, distributor: Distributor) -> None:
+        store, policy, now = state.store, state.policy, state.began_at
         assert store.visits is not None, "the store was opened without visits"
         self._line: VisitRows = store.visits
+        self._seen = store.seen
         self._is_on = policy.recrawl is not None
         self._settings = policy.recrawl or Recrawl("fixed", 28 * 86_400.0, 1.0)
         self._policy = policy
-        self._counters = counters
+        self._counters = state.counters
         self._distributor = distributor
         hosts = store.counts("visits")
-        self._claims = Claims(hosts)
-        self._not_modified = NotModified(hosts, self._claims)
+        self._hints = SitemapHints(hosts)
+        self._not_modified = NotModified(hosts, self._hints)
         self._utc_s = store.utc_s
         numbers: dict[str, Any] = store.numbers.get("visits", {})
-        self.count: int = numbers.get("count", 0)
         self.queued: int = numbers.get("queued", 0)
-        self._sitemaps: int = numbers.get("sitemaps", 0)  # of `count`
+        self._sitemaps: int = numbers.get("sitemaps", 0)  # of the pages in the cycle
         self._weights: float = numbers.get("weights", 0.0)  # the sum over all pages
         # Pages without a revisit date, which earlier runs fetched without RECRAWL: they join when a
-        # link to them is found. Earlier versions wrote "strangers".
-        self._undated: int = numbers.get("undated", numbers.get("strangers", 0))
+        # link to them is found.
+        self._undated: int = numbers.get("undated", 0)
         if not numbers and store.numbers:
             self._undated = store.numbers["counters"]["crawled"]
         cycle_s = self._settings.cycle_s
@@ -106,7 +95,6 @@ class Visits:
     def numbers(self) -> dict[str, Any]:
         """JSON values for the next run's `store.numbers["visits"]`."""
         return {
-            "count": self.count,
             "queued": self.queued,
             "sitemaps": self._sitemaps,
             "weights": self._weights,
@@ -115,11 +103,6 @@ class Visits:
             "value": self._marginal.value,
             "planned_per_s": self._marginal.planned_per_s,
         }
-
-    @property
-    def lasts(self) -> bool:
-        """Whether there will be visits: the crawl does not end."""
-        return self._is_on and self.count > 0
 
     @property
     def undated(self) -> int:
@@ -134,7 +117,7 @@ class Visits:
     def _pages(self) -> int:
         """Pages that the budget is for: one visit in a cycle each. A sitemap counts as four, or a
         crawl of many small hosts would have no visits left for their pages."""
-        return self.count + self._undated + (_SITEMAP_VISITS - 1) * self._sitemaps
+        return self._counters.in_cycle + self._undated + (_SITEMAP_VISITS - 1) * self._sitemaps
 
     # Into the queues
 
@@ -173,7 +156,7 @@ class Visits:
         return links
 
     def _link(self, url: str, state: VisitState) -> Link:
-        status = self._line.status(url)
+        status = self._seen.status(url)
         state.is_slotted = False
         return Link(
             url,
@@ -208,7 +191,7 @@ class Visits:
 
         None if it is not in the cycle.
         """
-        status = self._line.status(url)
+        status = self._seen.status(url)
         if status is None or not status.visit_ms:
             return None
         found = self._line.find(url)
@@ -261,7 +244,7 @@ class Visits:
             return self._taken(link)
         if link.payload:
             return None
-        status = self._line.status(link.url)
+        status = self._seen.status(link.url)
         if status is None or not status.visit_ms:
             if self._is_on:
                 return VisitState(0.0, first_rate(self._settings.cycle_s), weight=0.0)
@@ -295,7 +278,7 @@ class Visits:
         is_304 = outcome.visited is not None and outcome.visited.is_304
         is_page = is_304 or (200 <= outcome.status < 300 and not outcome.wall)
         next_s = self._plan(state, is_page=is_page)
-        state.misses, state.claim, state.told_s, state.is_check = 0, 0, 0.0, False
+        state.misses, state.hint, state.hinted_s, state.is_check = 0, 0, 0.0, False
         state.last_at = outcome.ended_at + self._utc_s
         self._line.add(link.url, outcome.ended_at + next_s, state.to_row())
 
@@ -332,7 +315,6 @@ class Visits:
         return VisitState.of_row(link.visit)
 
     def _join(self, state: VisitState) -> None:
-        self.count += 1
         self._counters.in_cycle += 1
         self._weights += state.weight
 
@@ -343,13 +325,12 @@ class Visits:
         state.sitemap = number
 
     def _leave(self, link: Link, state: VisitState) -> None:
-        self.count -= 1
         self._sitemaps = max(self._sitemaps - bool(state.sitemap), 0)
         self._counters.in_cycle -= 1
         self._weights = max(self._weights - state.weight, 0.0)
         self._marginal.plan(state.planned_s, 0.0)
         self._counters.visits["gone"] += 1
-        self._line.end(link.url)
+        self._line.set_due(link.url, 0)
 
     def _checks(self, link: Link, state: VisitState, outcome: Fetched) -> bool:
         """Whether the answer is a 304 that is checked: then its page is due at once."""
@@ -372,19 +353,19 @@ class Visits:
         if seen is None or found not in ("changed", "unchanged", "not_modified"):
             return
         is_unchanged = found != "changed"
-        self._claims.judge(link.url, link.host, state, is_unchanged=is_unchanged)
+        self._hints.judge(link.url, link.host, state, is_unchanged=is_unchanged)
         # A plain request has found a change that the 304s before it may have hidden.
         hidden_s = 0.0 if is_unchanged or seen.validators_held is None else state.unread_s
         state.rate = unlearned(state.rate, hidden_s)
         state.unread_s = state.unread_s if seen.is_304 else 0.0
-        if state.claim > 0 and state.told_s:
+        if state.hint > 0 and state.hinted_s:
             return  # the date was learned from, and the visit came because of it
         now_utc = outcome.ended_at + self._utc_s
         age_s = None
         if changed := seen.capture.validators.last_modified:
             age_s = now_utc - seconds_of(changed)
             age_s = age_s if age_s > _DYNAMIC_S else None
-        after_s = max(now_utc - state.last_at - state.told_s, 1e-3) + hidden_s
+        after_s = max(now_utc - state.last_at - state.hinted_s, 1e-3) + hidden_s
         state.unread_s += after_s if seen.is_304 else 0.0
         state.rate = learned(state.rate, after_s, has_changed=not is_unchanged, age_s=age_s)
 
@@ -397,7 +378,8 @@ class Visits:
 
     @property
     def _mean_weight(self) -> float:
-        return self._weights / self.count if self.count and self._weights else 1.0
+        pages = self._counters.in_cycle
+        return self._weights / pages if pages and self._weights else 1.0
 
     def _plan(self, state: VisitState, *, is_page: bool = True) -> float:
         """Seconds to the next visit. Errors and redirects: once a cycle."""
@@ -408,8 +390,8 @@ class Visits:
         elif self._is_adaptive and is_page:
             weight = state.weight / self._mean_weight
             next_s = planned_s = self._marginal.next_s(state.rate, weight)
-            if state.told_s:
-                planned_s = self._marginal.told_s(state.rate, weight, reading_s)
+            if state.hinted_s:
+                planned_s = self._marginal.hinted_s(state.rate, weight, reading_s)
         self._marginal.plan(state.planned_s, planned_s)
         state.planned_s = planned_s
         return next_s
@@ -430,7 +412,7 @@ class Visits:
 
     def known_sitemap(self, link: Link, now: float) -> None:
         """As `known`, of a sitemap that robots.txt or an index names."""
-        status = self._line.status(link.url) if self._is_on else None
+        status = self._seen.status(link.url) if self._is_on else None
         if status is None:
             return
         if status.visit_ms:
@@ -441,7 +423,7 @@ class Visits:
 
     def _meet(self, link: Link, now: float) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
-        status = self._line.undated(link.url)
+        status = self._seen.undated(link.url)
         if status is not None:
             self._undated -= 1
             self._admit(link, status.time, self._settings.cycle_s, self._mean_weight, now)
@@ -467,40 +449,38 @@ class Visits:
             return
         due_at, row = found
         state = VisitState.of_row(row)
-        at = self._told(link, state, due_at, now)
+        at = self._hinted(link, state, due_at, now)
         if at is not None:
             self._line.remove(link.url, due_at)
             self._line.add(link.url, at, state.to_row())
 
-    def _told(self, link: Link, state: VisitState, due_at: float, now: float) -> float | None:
+    def _hinted(self, link: Link, state: VisitState, due_at: float, now: float) -> float | None:
         """A date says whether the page of `state` has changed. When the page is due now; None if
         there is nothing to keep.
         """
-        claim = 1 if link.lastmod > state.last_at else -1
-        if claim < 0 <= state.claim and not self._has_page(link.url):
+        hint = 1 if link.lastmod > state.last_at else -1
+        if hint < 0 <= state.hint and not self._has_page(link.url):
             return None  # of the page before the error: it is still to be fetched
-        is_believed = self._claims.believes(link.host)
+        is_trusted = self._hints.trusts(link.host)
         is_page = not (state.sitemap or state.is_gone or state.misses)
-        is_as_good = is_believed and self._is_adaptive and is_page
-        if is_as_good and (claim > 0 or not claims.is_audited(link.url, state)):
-            return self._believe(link, state, claim, due_at, now)
-        is_new, state.claim = claim != state.claim, claim
-        at = self._forward(state, due_at, now) if is_believed and claim > 0 else due_at
+        is_as_good = is_trusted and self._is_adaptive and is_page
+        if is_as_good and (hint > 0 or not is_audited(link.url, state)):
+            return self._trust(link, state, hint, due_at, now)
+        is_new, state.hint = hint != state.hint, hint
+        at = self._forward(state, due_at, now) if is_trusted and hint > 0 else due_at
         return at if is_new or at < due_at else None
 
     def _has_page(self, url: str) -> bool:
         """Whether the last answer of `url` was a page, and no error or redirect."""
-        status = self._line.status(url)
+        status = self._seen.status(url)
         return status is not None and status.outcome.removeprefix("sitemap ").startswith(_PAGE)
 
-    def _believe(
-        self, link: Link, state: VisitState, claim: int, due_at: float, now: float
-    ) -> float:
+    def _trust(self, link: Link, state: VisitState, hint: int, due_at: float, now: float) -> float:
         """Take a date as the answer of a visit. When the page is due now."""
-        claims.learn(state, link.lastmod, now + self._utc_s)
+        learn_hint(state, link.lastmod, now + self._utc_s)
         next_s = self._plan(state)
-        state.claim = claim
-        if claim < 0:
+        state.hint = hint
+        if hint < 0:
             farthest_s = FARTHEST * self._settings.cycle_s
             state.is_slotted = False
             return min(now + next_s, state.last_at - self._utc_s + farthest_s)

@@ -27,10 +27,10 @@ class VisitState(Struct, array_like=True):
     misses -- visits in a row without an answer, MISSES_MAX at most
     is_gone -- the last answer was a 404 or 410
     is_slotted -- its due time is a slot of its host: it is not moved again
-    claim -- of a sitemap, since the last visit: 1 "changed after it", -1 "not changed", 0 nothing
+    hint -- of a sitemap, since the last visit: 1 "changed after it", -1 "not changed", 0 nothing
     capture -- of the last answer that had the page
     sitemap -- as `Link.sitemap`: 1 or more for a sitemap, 0 for a page
-    told_s -- from the last visit to the last date of a sitemap that the rate has learned from
+    hinted_s -- from the last visit to the last date of a sitemap that the rate has learned from
     unread_s -- the time that the rate has learned from 304s since the page came with its text
     is_check -- the last answer was a 304 that is checked: the next visit is plain. The rest is as
         before that answer
@@ -43,10 +43,10 @@ class VisitState(Struct, array_like=True):
     misses: int = 0
     is_gone: bool = False
     is_slotted: bool = False
-    claim: int = 0
+    hint: int = 0
     capture: Capture = Capture()
     sitemap: int = 0
-    told_s: float = 0.0
+    hinted_s: float = 0.0
     unread_s: float = 0.0
     is_check: bool = False
 

@@ -20,7 +20,6 @@ Invariants, checked by `audit`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Final
@@ -39,21 +38,18 @@ class Workbench:
 
     def __init__(
         self,
-        load: Callable[[str], Host],
         *,
         ip_clocks: bool = True,
         ips_at: float = 0.0,
         shared: Addresses | None = None,
-        pages_at: Callable[[str], int] = lambda address: 0,
     ) -> None:
-        """`load` reads a host from the store. No address may be asked before `ips_at`.
+        """No address may be asked before `ips_at`.
 
-        `shared`: addresses that other frontiers ask too; then `pages_at` is our count of URLs.
+        `shared`: addresses that other frontiers ask too.
         """
         self.hosts: dict[str, Host] = {}
         self.active = 0  # hosts that are ready, parked, snoozed or leased
         self.supply = 0  # the sum of `Host.supply`
-        self._load = load
         self._ips_at = ips_at
         self._ip_clocks = ip_clocks
         self._ips: dict[str, Ip] = {}
@@ -63,19 +59,17 @@ class Workbench:
         ] = []  # time, order, token, host or address
         self._tokens = 0
         self._shared = shared
-        self._pages_at = pages_at
         self._taken: Ip | None = None  # for the host that was popped last, which has no lease yet
 
     def __repr__(self) -> str:
         states = [host.state for host in self.hosts.values()]
         return "<Workbench " + ", ".join(f"{states.count(s)} {s.value}" for s in State) + ">"
 
-    def host(self, name: str) -> Host:
-        if name not in self.hosts:
-            host = self.hosts[name] = self._load(name)
-            if host.addresses:
-                self.bind(host, host.addresses[0])
-        return self.hosts[name]
+    def add(self, host: Host) -> None:
+        """Take `host` out of the store."""
+        self.hosts[host.name] = host
+        if host.addresses:
+            self.bind(host, host.addresses[0])
 
     def forget(self, host: Host) -> None:
         """Remove `host`, which is not active and is in the store.
@@ -178,7 +172,7 @@ class Workbench:
         """Take the shared address of `host`, which is popped, or note when to ask again."""
         assert self._shared is not None
         address, ip = host.addresses[0], host.ip
-        again_at = self._shared.take(address, now, self._pages_at(address))
+        again_at = self._shared.take(address, now)
         if again_at <= now:
             self._taken = ip
             return True

@@ -1,4 +1,4 @@
-"""One hub and its fetchers on several machines, over NATS (docs/hubs.md).
+"""One hub and its fetchers on several machines, over NATS (docs/cluster.md).
 
 ```
 hub's machine                                      each other machine
@@ -13,7 +13,8 @@ fetcher takes leases from the hub, fetches, archives and releases. It has no sta
 survive. Both ends speak the messages of `frontier.shared.wire`, as the processes of one machine do
 over a socket pair: server, member and client are the same.
 
-- `bus`: subjects and records, by nats-py
+- `address`: CLUSTER; `bus`: subjects and records, by nats-py
+- `buckets`: which hub has a host
 - `packets`: what is sent on the subjects
 - `streams`: one end of the messages between a hub and a fetcher, carried by one session after
   another
@@ -21,6 +22,7 @@ over a socket pair: server, member and client are the same.
 - `ages`: times on their way from one machine's clock to the other's
 - `records`: which process is the hub; `service`: its two tasks
 - `joining`: how a fetcher finds its hub
+- `checkpoints`: copies of a hub's JOBDIR on another disk; `restoring`: a JOBDIR from one, or empty
 
 A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own
 clock. Without a session a fetcher sends no request. The stream goes on in the next session, with

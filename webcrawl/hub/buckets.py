@@ -1,8 +1,8 @@
-"""Which shard has a host: by the hash of its registered domain, in 4,096 buckets.
+"""Which hub has a host: by the hash of its registered domain, in 4,096 buckets.
 
-All hosts of a registered domain are in one shard, so its cap and its place in the order are exact,
-and most links stay in the shard. The number of shards is fixed when a crawl begins. Nothing else
-decides, except the Public Suffix List: all nodes must have the same `SUFFIX_LIST`.
+All hosts of a registered domain are at one hub, so its cap and its place in the order are exact,
+and most links stay at the hub. The number of hubs is fixed when a crawl begins. Nothing else
+decides, except the Public Suffix List: all machines must have the same `SUFFIX_LIST`.
 
 Addresses and names without a dot are their own domain (`parse.domains`).
 """
@@ -18,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.parse.domains import registered_domain
 
 BUCKETS: Final = 4096
+HUBS_MAX: Final = 256  # each has a session with each other one
 SUFFIX_LIST: Final = f"tldextract {version('tldextract')}"  # it ships the list (parse.domains)
 
 
@@ -27,37 +28,37 @@ def bucket_of(host: str) -> int:
 
 
 class Buckets:
-    """The buckets of each of `shards` shards: as many for each, give or take one.
+    """The buckets of each of `hubs` hubs: as many for each, give or take one.
 
-    ranges -- by shard: its first bucket, and the first one behind it
+    ranges -- by hub: its first bucket, and the first one behind it
     """
 
-    def __init__(self, shards: int) -> None:
-        if not 1 <= shards <= BUCKETS:
-            raise ValueError(f"{shards} shards: allowed are 1 to {BUCKETS}")
-        ends = [shard * BUCKETS // shards for shard in range(shards + 1)]
+    def __init__(self, hubs: int) -> None:
+        if not 1 <= hubs <= HUBS_MAX:
+            raise ValueError(f"{hubs} hubs: allowed are 1 to {HUBS_MAX}")
+        ends = [hub * BUCKETS // hubs for hub in range(hubs + 1)]
         self.ranges: Final = tuple(pairwise(ends))
-        self._shards = [
-            shard for shard, (first, end) in enumerate(self.ranges) for _ in range(first, end)
+        self._hubs = [
+            hub for hub, (first, end) in enumerate(self.ranges) for _ in range(first, end)
         ]
 
-    def shard_of(self, host: str) -> int:
-        """The shard that has a canonical `host`. O(1), see `bucket_of`."""
-        return self._shards[bucket_of(host)]
+    def hub_of(self, host: str) -> int:
+        """The hub that has a canonical `host`. O(1), see `bucket_of`."""
+        return self._hubs[bucket_of(host)]
 
-    def abroad(self, shard: int) -> Abroad:
-        """The other shards, as `shard` sees them."""
-        return Abroad(self, shard)
+    def abroad(self, hub: int) -> Abroad:
+        """The other hubs, as `hub` sees them."""
+        return Abroad(self, hub)
 
 
 class Abroad:
-    """A `frontier.mailbox.Abroad`: the shards of `buckets` except `shard`."""
+    """A `frontier.mailbox.Abroad`: the hubs of `buckets` except `hub`."""
 
-    def __init__(self, buckets: Buckets, shard: int) -> None:
-        self._shards = buckets._shards
-        self._shard = shard
+    def __init__(self, buckets: Buckets, hub: int) -> None:
+        self._hubs = buckets._hubs
+        self._hub = hub
 
     def shard_of(self, host: str) -> int | None:
-        """The shard that has a canonical `host`; None if it is our own."""
-        shard = self._shards[bucket_of(host)]
-        return None if shard == self._shard else shard
+        """The hub that has a canonical `host`; None if it is our own."""
+        hub = self._hubs[bucket_of(host)]
+        return None if hub == self._hub else hub

@@ -11,9 +11,7 @@ died: after ABANDONED_S another process may claim it.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +20,7 @@ from msgspec import DecodeError, Struct, json
 from webcrawl.hub.bus import Bus, Refused
 from webcrawl.hub.packets import hub_subject
 from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.synced import replace_file
 from webcrawl.wording import printable
 
 NAME: Final = "hub.json"  # in JOBDIR
@@ -31,11 +30,16 @@ _LOOK_S: Final = 1.0
 
 
 class Claim(Struct, frozen=True):
-    """Hub `number` of the `hubs` hubs of a crawl."""
+    """Hub `number` of the `hubs` hubs of a crawl.
 
-    crawl: str  # its ID
+    crawl -- its ID
+    mail_after -- the mail of a new frontier has higher numbers: an earlier hub had the others
+    """
+
+    crawl: str
     number: int
     hubs: int
+    mail_after: int = 0
 
 
 class ClaimError(Exception):
@@ -58,21 +62,9 @@ def read_claim(jobdir: Path) -> Claim | None:
 
 def write_claim(jobdir: Path, claim: Claim) -> None:
     """Keep `claim` in JOBDIR. After a loss of power it is there, or the file is not. ClaimError."""
-    part = jobdir / f"{NAME}.part"
     try:
-        with part.open("wb") as file:
-            file.write(json.encode(claim))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(jobdir / NAME)
-        folder = os.open(jobdir, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(jobdir / NAME, json.encode(claim))
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise ClaimError(f"{jobdir / NAME} cannot be written: {error.strerror}") from None
 
 
@@ -132,7 +124,7 @@ def _check(found: CrawlRecord, wanted: CrawlRecord) -> None:
         raise Refused(printable(f"{line}: run the same version on all machines"))
     if found.hubs != wanted.hubs:
         line = f"{crawl} has CLUSTER_HUBS={found.hubs}, and this process {wanted.hubs}"
-        raise Refused(printable(f"{line}; another crawl needs another CLUSTER_NAME"))
+        raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))
     if found.settings != wanted.settings:
         line = f"{crawl} has other settings, or other arguments of the spider: set the same"
-        raise Refused(printable(f"{line}; another crawl needs another CLUSTER_NAME"))
+        raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))

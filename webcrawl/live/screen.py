@@ -17,7 +17,7 @@ WIDTH_MIN: Final = 40
 _STATES: Final = ("ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired")
 _STAGES_WIDTH: Final = 41  # of the table of stages
 _HOSTS_WIDTH: Final = 36
-_NODES_MAX: Final = 12
+_HUBS_MAX: Final = 12
 
 
 class Line(NamedTuple):
@@ -35,8 +35,8 @@ def screen(snapshot: Mapping[str, Any], width: int, height: int | None = None) -
     width = max(width, WIDTH_MIN)
     lines = [
         Line(_title(snapshot, width), "title"),
-        *_cluster(snapshot, width),
-        Line(_totals(snapshot, width, "Node" if "cluster" in snapshot else "")),
+        *_whole(snapshot, width),
+        Line(_totals(snapshot, width, "This hub" if "whole" in snapshot else "")),
         *_limit(snapshot, width),
         Line(""),
         *_stages_and_hosts(snapshot, width),
@@ -78,34 +78,25 @@ def _totals(s: Mapping[str, Any], width: int, name: str = "") -> str:
     return _row(name, parts, width)
 
 
-def _cluster(s: Mapping[str, Any], width: int) -> Iterable[Line]:
-    """The crawl of all nodes, and a table of them; nothing without CLUSTER."""
-    cluster = s.get("cluster")
-    if cluster is None:
+def _whole(s: Mapping[str, Any], width: int) -> Iterable[Line]:
+    """The crawl of all hubs, and a table of them; nothing with one hub."""
+    whole = s.get("whole")
+    if whole is None:
         return
-    yield Line(_totals(cluster, width, "All"))
-    nodes, without = cluster["nodes"], cluster["shards_without_node"]
-    parts = [
-        f"{cluster['nodes_alive']:,} of {counted(len(nodes), 'node')} alive",
-        f"{counted(cluster['links_between_shards'], 'link')} between shards",
-    ]
-    if without:
-        parts.append(f"{len(without):,} of {cluster['shards']:,} shards without a node")
-    yield Line(_row("", parts, width))
-    name = max(width - 76, 8)
-    heads = f"{'shards':>7}{'pages':>12}{'pages/s':>9}{'URLs queued':>13}{'disk free':>11}"
-    yield Line(f" {'Nodes':<{name}} {heads}{'heard':>8}  state", "head")
-    for each in nodes[:_NODES_MAX]:
-        text = in_ascii(f"{each['node'][:8]} {each['name']}")[:name]
-        free = size_text(each["free_bytes"]) if each["free_bytes"] >= 0 else "-"
-        heard = "here" if each["is_own"] else f"{each['heard_s']:,.0f} s"
-        state = each["state"] if each["condition"] == "alive" else each["condition"]
+    yield Line(_totals(whole, width, "All hubs"))
+    place = max(width - 72, 8)
+    heads = f"{'pages':>12}{'pages/s':>9}{'URLs queued':>13}"
+    yield Line(f" {'Hub':<5}{'':<{place}} {heads}  state", "head")
+    for each in whole["hubs"][:_HUBS_MAX]:
+        state = f"away {each['away_since']}" if each["away_since"] else each["state"]
+        here = f"{state}, here" if each["is_own"] else state
         yield Line(
-            f" {text:<{name}} {each['shards']:>7,}{each['pages']:>12,}{each['pages_per_s']:>9,.1f}"
-            f"{each['queued']:>13,}{free:>11}{heard:>8}  {in_ascii(state)}"
+            f" {each['hub']:<5}{in_ascii(each['place'])[:place]:<{place}} {each['pages']:>12,}"
+            f"{each['pages_per_s']:>9,.1f}{each['pending']:>13,}  {in_ascii(here)}"
         )
-    if len(nodes) > _NODES_MAX:
-        yield Line(f" {counted(len(nodes) - _NODES_MAX, 'more node')}: the live page has all")
+    if len(whole["hubs"]) > _HUBS_MAX:
+        more = counted(len(whole["hubs"]) - _HUBS_MAX, "more hub")
+        yield Line(f" {more}: the live page has all")
     yield Line("")
 
 

@@ -1,7 +1,8 @@
 """What a running crawl does now, as one JSON object: for the live page, `scrapy top` and metrics.
 
-docs/watching.md explains the numbers. With several processes it is the whole crawl, with several
-nodes (CLUSTER) this node, and all nodes in `cluster`. Only the first process makes snapshots.
+docs/watching.md explains the numbers. With several processes, and with fetchers on other machines,
+it is the whole crawl; with several hubs this hub, and the whole crawl in `whole`. Only a process
+with a frontier makes snapshots.
 Nothing is measured for it while nobody asks, except counts that cost 0.2 µs each.
 """
 
@@ -62,11 +63,11 @@ class Snapshots:
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
-        self._rates.add(sample(counters, elapsed_s, stats, crawl.brought))
+        self._rates.add(sample(counters, elapsed_s, stats))
         target = frontier.goal
         pages_per_s = self._rates.pages_per_s
-        cluster = self._cluster()
-        speed = cluster["pages_per_s"] if cluster else pages_per_s  # to the target
+        whole = self._whole()
+        speed = whole["pages_per_s"] if whole else pages_per_s  # to the target
         left = max(target - frontier.crawled, 0)
         return {
             **self._identity(),
@@ -89,19 +90,18 @@ class Snapshots:
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
-            **({"cluster": cluster} if cluster else {}),
+            **({"whole": whole} if whole else {}),
         }
 
-    def _cluster(self) -> dict[str, Any]:
-        """The crawl of all nodes; empty without CLUSTER. All other fields are of this node."""
-        if self._crawl.node is None:
+    def _whole(self) -> dict[str, Any]:
+        """The crawl of all hubs; empty if there is one. All other fields are of this hub."""
+        if self._crawl.whole is None:
             return {}
-        whole = self._crawl.node.views.whole()
-        counters = whole.counters
+        whole = self._crawl.whole.views.whole()
         figures = {
-            "drops": _some(counters.dropped),
-            "kept": _some(counters.kept),
-            "levels": levels(counters),
+            "drops": _some(whole.counters.dropped),
+            "kept": _some(whole.counters.kept),
+            "levels": levels(whole.counters),
         }
         return whole_values(whole) | figures
 

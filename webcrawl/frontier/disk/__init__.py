@@ -3,15 +3,15 @@
 Read in this order:
 
 1. `database`: RocksDB as an ordered map of bytes with commits; its options and its memory.
-2. `rows`: the keys and values of all rows. `hostrows`: the value of a host's row.
+2. `rows`: the keys and values of all rows.
 3. `rowline`: a line of rows, the first of them in memory. `seenrows`: the rows of URLs.
-   `visitrows`: the rows of pages that are visited again. `queue`: the queue of a host, and the
-   lines of hosts that wait.
+   `visitrows`: the rows of pages that are visited again. `queue`: the queue of a host.
+   `hosts`: the rows of hosts, and the lines of those that wait.
 4. `store`: `Store`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 11; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
+Rows, format 15; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
 database has one column family. The first byte of a key is the kind of the row, a constant in
 `rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
 crawl; its reader in an `Inspection`.
@@ -21,13 +21,13 @@ crawl; its reader in an `Inspection`.
 - QUEUE `q` host id, priority, number: a link that is queued or leased. `HostQueue`; `pending`,
   `in_line`.
 - HOST `h` host name: the state of a host, such as the length of its queue, its clocks, its
-  addresses. Written by `Store.commit`, read by `Store.host`; `host`, `hosts`.
+  addresses. `HostRows`; `host`, `hosts`.
 - WAITING `w` rank, number, host id: the name of a host that waits for a place among the active
-  hosts. `HostLine`; `hosts_before`.
+  hosts. `HostRows`; `hosts_before`.
 - DEFERRED `t` run, time, host id: the name of a host whose links are all kept for a later try,
-  which in this run comes at this time or later. `HostLine`.
+  which in this run comes at this time or later. `HostRows`.
 - ACTIVE `a` host id: the name of a host with links that has a place among the active hosts, or is
-  about to get one. Written by `Store.commit`, read once by the next run (`active_before`).
+  about to get one. `HostRows.write`; read once by the next run (`active_before`).
 - RULES `r` origin: the rules of its robots.txt. `Store.keep_rules`, `rules`; `rules`.
 - CONTENT `d` digest of a content, or `d` `w` digest of bytes sent: the first page that had them.
   `Store.keep_original`, `original`.
@@ -37,7 +37,7 @@ crawl; its reader in an `Inspection`.
 - NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `Store.commit`,
   read by `identity`; the same.
 - MAIL `o` shard, number of the last one: some mail for another shard, until that shard has all of
-  it. `Store.put_mail`, `mail`. The numbers of mail are in NUMBERS.
+  it. `Mailbox`, by `Store.mail_line`. The numbers of mail are in NUMBERS.
 - ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another shard.
   `Store.keep_robots_task`; read once by the next run (`robots_tasks`).
 - VISIT `v` time, half a fingerprint: a page that is visited again at this time: its URL, and a

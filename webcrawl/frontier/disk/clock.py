@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.hostrows import host_row_set_back
+from webcrawl.frontier.disk.hosts import host_row_set_back
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
+from webcrawl.frontier.disk.seenrows import fingerprint
 from webcrawl.frontier.revisit import first_rate
-from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.visitstate import VisitState
 
@@ -105,12 +105,12 @@ def _changes(db: Database, seen_key: int, correction: Correction) -> Iterator[No
             db.put(key, changed)
             yield
     for key, row in db.rows(rows.QUEUE):
-        link = rows.read_link(row, "")
+        link = rows.read_link(row)
         if link.visit:
             state = VisitState.of_row(link.visit)
             if state.last_at > correction.now:
                 correction.set_back(state)
-                db.put(key, rows.link_row(replace(link, visit=state.to_row())))
+                db.put(key, rows.encode(replace(link, visit=state.to_row())))
                 yield
     for key, row in db.rows(rows.VISIT):
         if _set_visit_back(db, key, row, seen_key, correction):
@@ -134,6 +134,6 @@ def _set_visit_back(
         return False
     status = replace(status, time=correction.of(status.time), visit_ms=due_ms)
     db.delete(key)
-    db.put(rows.visit_key(due_ms, mark), rows.visit_row(url, state.to_row()))
-    db.put(rows.SEEN + mark, rows.status_row(status))
+    db.put(rows.visit_key(due_ms, mark), rows.encode((url, state.to_row())))
+    db.put(rows.SEEN + mark, rows.encode(status))
     return True

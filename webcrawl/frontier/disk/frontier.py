@@ -15,6 +15,7 @@ import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar
@@ -66,6 +67,7 @@ class LocalFrontier(Frontier):
         now: float = 0.0,
         utc_s: float = 0.0,
         abroad: Abroad | None = None,
+        mail_after: int = 0,
         addresses: Addresses | None = None,
         crawl: str = "",
         others_ask_s: float = 0.0,
@@ -75,11 +77,13 @@ class LocalFrontier(Frontier):
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
-        `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
-        `addresses`: the IP addresses, if others ask them too.
+        `now + utc_s` is UTC. `abroad`: this is one of several hubs, and these are the others.
+        `mail_after`: the mail to them has higher numbers. `addresses`: the IP addresses, if others
+        ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
         `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
-        `refuses_shards`: a folder of a shard is a StoreError. `in_memory`: without a folder.
+        `refuses_shards`: a folder of one of several hubs is a StoreError. `in_memory`: without a
+        folder.
         """
         with ExitStack() as opened:
             self._folder = None if in_memory else JobFolder(jobdir)
@@ -95,8 +99,8 @@ class LocalFrontier(Frontier):
             opened.callback(self._store.close)
             if refuses_shards and self._store.is_shard:
                 raise StoreError(
-                    f"{path} is one shard of a crawl on several machines: its links to other shards"
-                    " would wait for ever. Start its node, with CLUSTER and that node's JOBDIR"
+                    f"{path} is one of several hubs of a crawl: its links to the others would wait"
+                    " for ever. Start it with its CLUSTER and CLUSTER_HUBS"
                 )
             self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
@@ -112,6 +116,7 @@ class LocalFrontier(Frontier):
                 now=now,
                 utc_s=utc_s,
                 abroad=abroad,
+                mail_after=mail_after,
                 addresses=addresses,
                 others_ask_s=others_ask_s,
             )
@@ -130,6 +135,7 @@ class LocalFrontier(Frontier):
         self._broken: StoreError | None = None
         # Of a shard, as of the last batch: see `CrawlState`.
         self._is_shard = is_shard
+        self._addresses = addresses
         self.outbox: Mapping[int, tuple[int, int]] = {}
         self.inbox: Mapping[int, int] = {}
         self.fresh = 0
@@ -199,6 +205,10 @@ class LocalFrontier(Frontier):
         """
         return await self._run(lambda: work(self._state), moves=moves)
 
+    async def sync(self) -> tuple[Mapping[int, tuple[int, int]], Mapping[int, int]]:
+        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+        return await self._executor.do(lambda: self._do(self._state.sync), waits=True)
+
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
 
@@ -213,7 +223,8 @@ class LocalFrontier(Frontier):
         return await self._executor.do(write, waits=True)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
-        return self._next_at[lane]
+        at = self._next_at[lane]
+        return at if self._addresses is None or at == inf else min(at, self._addresses.next_at())
 
     @property
     def supply(self) -> int:
@@ -299,4 +310,6 @@ class JobFolder:
         """StoreError for a foreign folder, before the lock is made in it."""
         if (self.path / "requests.queue").exists():
             raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
+        if (self.path / "node.json").exists():
+            raise StoreError(f"{self.path} has shards of an earlier version: use another JOBDIR")
         is_begun(self.path / FOLDER)

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, is_begun, refuse_lost_files
-from webcrawl.frontier.seen import new_key
+from webcrawl.frontier.disk.seenrows import new_key
 from webcrawl.frontier.store import StoreError
 
 Identity = dict[str, Any]  # settings that distinguish this crawl from others, by name

@@ -22,15 +22,15 @@ from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
-from webcrawl.frontier.disk.hostrows import read_host
+from webcrawl.frontier.disk.hosts import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import HostQueue
+from webcrawl.frontier.disk.seenrows import fingerprint
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import VISIT_PRIORITY, Link
-from webcrawl.frontier.notmodified import TRUST
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.frontier.seen import fingerprint
 from webcrawl.frontier.store import StoreError, UrlStatus
+from webcrawl.frontier.trust import TRUST
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
@@ -110,11 +110,11 @@ class Inspection:
     def pending(self) -> Iterator[tuple[int, str]]:
         """(priority, URL) of all links queued or leased, host by host, the best first."""
         for key, row in self._db.rows(rows.QUEUE):
-            yield rows.queue_place(key)[0], rows.read_link(row, "").url
+            yield rows.queue_place(key)[0], rows.read_link(row).url
 
     def pending_links(self) -> Iterator[Link]:
-        """The links of `pending`, without the names of their hosts."""
-        return (rows.read_link(row, "") for _, row in self._db.rows(rows.QUEUE))
+        """The links of `pending`."""
+        return (rows.read_link(row) for _, row in self._db.rows(rows.QUEUE))
 
     def commands(self) -> list[bytes]:
         """The commands of the user that later runs obey."""
@@ -145,7 +145,7 @@ class Inspection:
     def in_line(self, url: str, queue: HostQueue) -> InLine | None:
         """The place of `url` in `queue`, None if it is not there. O(queue)."""
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
-            link = rows.read_link(row, "")
+            link = rows.read_link(row)
             if link.url == url:
                 return InLine(ahead, *rows.queue_place(key), link)
         return None

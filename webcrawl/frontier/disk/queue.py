@@ -1,7 +1,6 @@
-"""The queue of one host's links on disk, and the lines of hosts that wait on disk.
+"""The queue of one host's links on disk. Memory holds the next link.
 
-Memory holds the next link of a queue, and the first hosts of a line. Does not know politeness,
-orderings or caps: priorities and ranks come from the frontier.
+Does not know politeness, orderings or caps: priorities come from the frontier.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from collections.abc import Container
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.lease import FIRST_KEPT, Link
 
 
@@ -27,19 +25,16 @@ class HostQueue:
     before: deleted rows in front of that key cost nothing.
     """
 
-    __slots__ = ("_db", "_head", "_host", "_out", "best", "host_id", "key", "length", "place")
+    __slots__ = ("_db", "_head", "_out", "best", "host_id", "length", "place")
 
     def __init__(
         self,
         db: Database,
-        host: str,
         host_id: int,
         length: int = 0,
         best: tuple[int, int] | None = None,
     ) -> None:
         self._db = db
-        self._host = host
-        self.key = rows.HOST + host.encode()  # of the row of the host
         self.host_id = host_id
         self.place = b""  # key of the committed WAITING, DEFERRED or ACTIVE row of the host
         self.length = length
@@ -56,7 +51,7 @@ class HostQueue:
     def push(self, priority: int, number: int, link: Link) -> None:
         """Add a link. `number` is the highest so far, except for kept links."""
         place = (priority, number)
-        self._db.put(rows.queue_key(self.host_id, priority, number), rows.link_row(link))
+        self._db.put(rows.queue_key(self.host_id, priority, number), rows.encode(link))
         self.length += 1
         if self.best is None or place < self.best:
             self.best, self._head = place, link
@@ -66,8 +61,8 @@ class HostQueue:
         if self._head is None:
             assert self.best is not None, "the queue is empty"
             row = self._db.get(rows.queue_key(self.host_id, *self.best))
-            assert row is not None, f"the row of a link of {self._host} is missing"
-            self._head = rows.read_link(row, self._host)
+            assert row is not None, f"the row of a link of host {self.host_id} is missing"
+            self._head = rows.read_link(row)
         return self._head
 
     def pop(self) -> tuple[int, Link]:
@@ -79,9 +74,9 @@ class HostQueue:
         if self.length:
             behind = rows.queue_key(self.host_id, *place)
             found = next(self._db.rows(rows.queue_prefix(self.host_id), behind), None)
-            assert found is not None, f"the row of a link of {self._host} is missing"
+            assert found is not None, f"the row of a link of host {self.host_id} is missing"
             key, row = found
-            self.best, self._head = rows.queue_place(key), rows.read_link(row, self._host)
+            self.best, self._head = rows.queue_place(key), rows.read_link(row)
         return place[0], link
 
     def put_back(self, link: Link) -> int:
@@ -95,7 +90,7 @@ class HostQueue:
     def keep(self, link: Link) -> None:
         """Replace the popped link by `link`, which stays popped."""
         assert self._out is not None
-        self._db.put(rows.queue_key(self.host_id, *self._out), rows.link_row(link))
+        self._db.put(rows.queue_key(self.host_id, *self._out), rows.encode(link))
 
     def drop(self) -> None:
         """Forget the popped link: it is done."""
@@ -111,7 +106,7 @@ class HostQueue:
         taken = []
         first_kept = rows.queue_key(self.host_id, FIRST_KEPT - 1, 0)
         for key, row in self._db.rows(rows.queue_prefix(self.host_id), first_kept):
-            link, place = rows.read_link(row, self._host), rows.queue_place(key)
+            link, place = rows.read_link(row), rows.queue_place(key)
             if link.kept in reasons and place != self._out:
                 taken.append((place[0], link))
                 self._db.delete(key)
@@ -128,7 +123,7 @@ class HostQueue:
         before, after = (priority, number), (better, number)
         key = rows.queue_key(self.host_id, *before)
         row = self._db.get(key)
-        assert row is not None, f"the row of a link of {self._host} is missing"
+        assert row is not None, f"the row of a link of host {self.host_id} is missing"
         self._db.delete(key)
         self._db.put(rows.queue_key(self.host_id, *after), row)
         if before == self._out:
@@ -137,37 +132,3 @@ class HostQueue:
             self.best = after
         elif self.best is not None and after < self.best:
             self.best, self._head = after, None
-
-
-class HostLine:
-    """Hosts in the order of their keys: see `RowLine`. `length`: their number.
-
-    The keys begin with `prefix`: rows.WAITING for a place among the active hosts, rows.DEFERRED for
-    a point in time.
-    """
-
-    def __init__(self, db: Database, prefix: bytes, length: int = 0) -> None:
-        """`length`: the number of hosts on disk."""
-        self.length = length
-        self._rows = RowLine(db, prefix)
-
-    def first(self) -> bytes | None:
-        """Key of the first host, None if there is no host."""
-        row = self._rows.first() if self.length else None
-        return row[0] if row is not None else None
-
-    def take(self) -> str | None:
-        """Remove the first host; its name, None if there is no host."""
-        row = self._rows.take() if self.length else None
-        if row is None:
-            return None
-        self.length -= 1
-        return row[1].decode()
-
-    def add(self, key: bytes, host: str) -> None:
-        self.length += 1
-        self._rows.add(key, host.encode())
-
-    def remove(self, key: bytes) -> None:
-        self.length -= 1
-        self._rows.remove(key)

@@ -21,12 +21,14 @@ Row = tuple[bytes, bytes]
 class RowLine:
     """The rows whose keys begin with `prefix`. Only this object adds and removes them.
 
+    length -- their number, if that of the rows on disk was given
     Invariant: `_head` has all rows up to the key `_known_to`, also those not committed yet.
     """
 
-    def __init__(self, db: Database, prefix: bytes) -> None:
+    def __init__(self, db: Database, prefix: bytes, length: int = 0) -> None:
         self._db = db
         self._prefix = prefix
+        self.length = length
         self._end = prefix + b"\xff"
         self._head: list[Row] = []
         self._head_bytes = 0
@@ -43,6 +45,7 @@ class RowLine:
         row = self.first()
         if row is not None:
             self._db.delete(row[0])
+            self.length -= 1
             del self._head[0]
             self._head_bytes -= _size(row)
         return row
@@ -50,6 +53,7 @@ class RowLine:
     def add(self, key: bytes, value: bytes) -> None:
         """Add a row. O(rows in memory), as `take` and `remove`."""
         self._db.put(key, value)
+        self.length += 1
         if key <= self._known_to:
             row = key, value
             insort(self._head, row)
@@ -60,6 +64,7 @@ class RowLine:
     def remove(self, key: bytes) -> None:
         """Remove the row with `key`."""
         self._db.delete(key)
+        self.length -= 1
         at = bisect_left(self._head, (key, b""))
         if at < len(self._head) and self._head[at][0] == key:
             self._head_bytes -= _size(self._head.pop(at))

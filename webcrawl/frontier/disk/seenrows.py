@@ -3,19 +3,59 @@
 A URL is known if it has a row. While the URL is queued or leased, the row is empty or its credit;
 later it is the URL's status. All three share one row, so that a link to a known URL costs one
 look-up in every ordering.
+
+The key of a row is a fingerprint of the URL: 128-bit XXH3, with a random key per crawl. So a
+hostile page cannot compute two URLs that collide, and by the birthday bound a collision among a
+billion other URLs has a probability of 1.5e-21.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
+
+from xxhash import xxh3_128_digest
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.seen import RecentRows, fingerprint
 from webcrawl.frontier.store import Credit, UrlStatus
 
-# In the cache, of a URL that `undated` has looked up in vain. No credit, which ends a line.
+# In the cache, of a URL that `undated` has looked up in vain. It is no credit.
 _NOT_UNDATED = b"-"
+_RECENT_SLOTS = 1 << 17
+
+
+def new_key() -> int:
+    """A key for the fingerprints of one crawl."""
+    return secrets.randbits(64)
+
+
+def fingerprint(url: str, key: int) -> bytes:
+    """16 bytes for `url`, which is canonical."""
+    return xxh3_128_digest(url.encode(), key)
+
+
+class RecentRows:
+    """A cache of rows by key: most links of a page are on other pages too.
+
+    A table with one key per slot: a key replaces the one in its slot, and is never mistaken for
+    another. At most 9 MB and the rows. 0.4 µs per look-up; a look-up on disk takes 6 to 15 µs.
+    """
+
+    __slots__ = ("_keys", "_rows")
+
+    def __init__(self) -> None:
+        self._keys: list[bytes] = [b""] * _RECENT_SLOTS
+        self._rows: list[bytes] = [b""] * _RECENT_SLOTS
+
+    def get(self, key: bytes) -> bytes | None:
+        slot = hash(key) & (_RECENT_SLOTS - 1)
+        return self._rows[slot] if self._keys[slot] == key else None
+
+    def __setitem__(self, key: bytes, row: bytes) -> None:
+        slot = hash(key) & (_RECENT_SLOTS - 1)
+        self._keys[slot] = key
+        self._rows[slot] = row
 
 
 class SeenRows:
@@ -98,7 +138,7 @@ class SeenRows:
 
     def _remember(self, key: bytes, row: bytes) -> None:
         """Cache credits only: nearly no status is read by a crawl without RECRAWL."""
-        self._recent[key] = row if rows.is_credit(row) else b""
+        self._recent[key] = row if row[:1] == rows.CREDIT_HEAD else b""
 
 
 class Credits:
@@ -110,7 +150,7 @@ class Credits:
         self.values = seen.credits
 
     def __setitem__(self, url: str, credit: Credit, /) -> None:
-        self._seen.keep(url, rows.credit_row(credit))
+        self._seen.keep(url, rows.encode(credit))
 
     def pop(self, url: str, default: None, /) -> Credit | None:
         credit = self.get(url)

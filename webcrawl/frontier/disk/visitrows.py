@@ -17,7 +17,6 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import SeenRows
-from webcrawl.frontier.store import UrlStatus
 
 
 class VisitRows:
@@ -48,8 +47,8 @@ class VisitRows:
         """The page is due at `at`. Its status, which is kept before, gets the time."""
         at_ms = max(ceil((at + self._utc_s) * 1000), 1)
         key = rows.visit_key(at_ms, self._seen.fingerprint(url))
-        self._line.add(key, rows.visit_row(url, state))
-        self._note(url, at_ms)
+        self._line.add(key, rows.encode((url, state)))
+        self.set_due(url, at_ms)
 
     def find(self, url: str) -> tuple[float, bytes] | None:
         """(when it is due, row of its state); None if the page is not between two visits."""
@@ -61,29 +60,18 @@ class VisitRows:
             return None
         return status.visit_ms / 1000 - self._utc_s, rows.read_visit(row)[1]
 
-    def status(self, url: str) -> UrlStatus | None:
-        """How the URL ended; None if it did not, or is not known."""
-        return self._seen.status(url)
-
-    def undated(self, url: str) -> UrlStatus | None:
-        """See `SeenRows.undated`."""
-        return self._seen.undated(url)
-
     def remove(self, url: str, at: float) -> None:
         """Remove the row that `find` has found."""
         self.take(url, at)
-        self._note(url, 0)
+        self.set_due(url, 0)
 
     def take(self, url: str, at: float) -> None:
         """Remove the row that `find` has found: as `take_due`, for a page that will be queued."""
         at_ms = round((at + self._utc_s) * 1000)
         self._line.remove(rows.visit_key(at_ms, self._seen.fingerprint(url)))
 
-    def end(self, url: str) -> None:
-        """The page is not visited again."""
-        self._note(url, 0)
-
-    def _note(self, url: str, at_ms: int) -> None:
+    def set_due(self, url: str, at_ms: int) -> None:
+        """Keep when the page is visited again, UTC; 0: it is not."""
         status = self._seen.status(url)
         if status is not None and status.visit_ms != at_ms:
-            self._seen.keep(url, rows.status_row(replace(status, visit_ms=at_ms)))
+            self._seen.keep(url, rows.encode(replace(status, visit_ms=at_ms)))

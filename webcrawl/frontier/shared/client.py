@@ -33,6 +33,7 @@ from webcrawl.frontier.shared.wire import (
     ContentSeen,
     End,
     Exit,
+    GiveBack,
     Heartbeat,
     Message,
     NewRules,
@@ -211,6 +212,8 @@ class RemoteFrontier(ClientFrontier):
                 has_changed = self._rules.change_since(self._rules.of)
                 self._rules.replace(rules)
                 self.give_back(has_changed)
+            case GiveBack():
+                self.give_back(lambda host: True)
             case End(reason):
                 self._end_crawl(reason)
             case Allowed(until):

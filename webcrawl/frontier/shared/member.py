@@ -10,16 +10,13 @@ import asyncio
 import logging
 import socket
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.frontier.lease import Lane, Lease, Returned, Step
 from webcrawl.frontier.shared.wire import (
-    UNSENDABLE,
     Accepted,
     Acquire,
     Answer,
@@ -33,6 +30,7 @@ from webcrawl.frontier.shared.wire import (
     End,
     Exit,
     FirstSeen,
+    GiveBack,
     Heartbeat,
     Leased,
     Message,
@@ -46,6 +44,9 @@ from webcrawl.frontier.shared.wire import (
     valid_text,
 )
 from webcrawl.frontier.store import StoreError
+
+if TYPE_CHECKING:
+    from webcrawl.frontier.shared.server import FrontierServer
 
 logger = logging.getLogger(__name__)
 
@@ -72,21 +73,6 @@ class Load:
         self._cpu_s, self._updated_at = cpu_s, now
 
 
-class ServedFrontier(Frontier):
-    """A frontier that leases to several processes, as a `Member` calls it."""
-
-    is_ending: bool  # no process gets a lease any more
-    orders: Orders  # for all processes
-
-    @abstractmethod
-    async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
-        """`acquire` for any process; that of the owner may have to wait for others."""
-
-    @abstractmethod
-    def ready_at(self, lane: Lane) -> float:
-        """When an `acquire` of any process may give leases of `lane`."""
-
-
 class Member:
     """A process that is served. Its leases are its own; its counts are added to the crawl's.
 
@@ -96,7 +82,7 @@ class Member:
 
     def __init__(
         self,
-        server: ServedFrontier,
+        server: FrontierServer,
         sock: socket.socket | Carrier,
         on_exit: OnExit,
         on_disconnect: OnDisconnect,
@@ -152,6 +138,15 @@ class Member:
         self._steering[self._steered] = done
         self.channel.send(Steer(self._steered, orders, self._status()))
         return done
+
+    def recall(self) -> None:
+        """Tell the process to give back what it has not begun, with all leases so far."""
+        self._start(self._recall(self._tasks.copy()))
+
+    async def _recall(self, answers: set[asyncio.Task[None]]) -> None:
+        if answers:
+            await asyncio.wait(answers)
+        self.channel.send(GiveBack())
 
     def end(self, reason: str) -> None:
         """Tell the process that the crawl ends. One that never connected is not waited for."""
@@ -209,11 +204,7 @@ class Member:
             answers = [await self._result(calls[0])]
         else:
             answers = await asyncio.gather(*map(self._result, calls))
-        try:
-            self.channel.send(Answers(number, answers, self._status()))
-        except UNSENDABLE as error:  # a user's value: without an answer, the process would hang
-            failed = CallFailed(valid_text(f"an answer cannot be sent: {error}"))
-            self.channel.send(Answers(number, [failed] * len(answers), self._status()))
+        self.channel.send(Answers(number, answers, self._status()))
 
     def _status(self) -> Status:
         """Values that the process reads without a call."""

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
-from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit, ServedFrontier
+from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.frontier.shared.wire import Allowed, Carrier, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
@@ -45,12 +45,15 @@ _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
-    """The target of a crawl on several machines (`cluster.agreement`): this node has a part of it.
+    """A crawl with several hubs (`hub.target`), of which this frontier is one.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known
-    answered, places -- answered pages of this node's shards, and how many they may be
-    left -- places that no node has
+    answered, places -- answered pages of this hub, and how many they may be
+    left -- places that no hub has
+    is_met -- the target is met
+    is_held -- no lease is given before hub 0 has said how the crawl is steered
+    has_ended -- all hubs are finished: until then, none is
     """
 
     @property
@@ -71,12 +74,18 @@ class Whole(Protocol):
     @property
     def is_met(self) -> bool: ...
 
+    @property
+    def is_held(self) -> bool: ...
 
-class FrontierServer(ServedFrontier):
+    @property
+    def has_ended(self) -> bool: ...
+
+
+class FrontierServer(Frontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
-    whole -- the target of all nodes, in place of `target`; None: there is one machine
+    whole -- the crawl of all hubs, with its target in place of `target`; None: there is one hub
     out -- pages that are leased, in all processes
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
@@ -87,6 +96,9 @@ class FrontierServer(ServedFrontier):
         self.failed_seeds = frontier.failed_seeds
         self.log = frontier.log
         self.commands = frontier.commands
+        self.crawl_id = frontier.crawl_id
+        self.resumed = frontier.resumed
+        self.warnings = frontier.warnings
         self.is_ending = False
         self._frontier = frontier
         self.target = target
@@ -98,24 +110,16 @@ class FrontierServer(ServedFrontier):
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
+        self._recalls = 0
         self._allowed_until = inf
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
 
-    # The frontier behind, which may learn these only when it joins other machines
-
     @property
-    def crawl_id(self) -> str:  # type: ignore[override]  # of the interface, an attribute
-        return self._frontier.crawl_id
-
-    @property
-    def resumed(self) -> bool:  # type: ignore[override]
-        return self._frontier.resumed
-
-    @property
-    def warnings(self) -> Sequence[str]:  # type: ignore[override]
-        return self._frontier.warnings
+    def behind(self) -> Frontier:
+        """The frontier itself, for this process's hub."""
+        return self._frontier
 
     # The frontier's interface, for the owner
 
@@ -128,7 +132,12 @@ class FrontierServer(ServedFrontier):
         self._notify_members(now)
         if now < self._own_next_at[lane]:
             return []
-        return await self.lease(now, limit, lane)
+        recalls = self._recalls
+        leases = await self.lease(now, limit, lane)
+        if leases and recalls != self._recalls:  # meanwhile
+            await self.release([(lease, Returned()) for lease in leases], now)
+            return []
+        return leases
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         left = max(self._room, 0)
@@ -171,7 +180,7 @@ class FrontierServer(ServedFrontier):
 
     @property
     def is_short(self) -> bool:  # type: ignore[override]  # of the interface, an attribute
-        if self.whole is not None and self.whole.left:  # this node gets more
+        if self.whole is not None and self.whole.left:  # this hub gets more
             return False
         return self._room <= 0
 
@@ -201,6 +210,8 @@ class FrontierServer(ServedFrontier):
         return await self._frontier.overview(now, limit)
 
     def is_finished(self) -> bool:
+        if self.whole is not None:
+            return self.whole.has_ended
         return self._frontier.is_finished()
 
     def inspect(self) -> Inspection | None:
@@ -219,8 +230,13 @@ class FrontierServer(ServedFrontier):
 
     # For the served processes
 
+    @property
+    def is_held(self) -> bool:
+        return self.whole is not None and self.whole.is_held
+
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
-        if self.orders.is_paused:
+        """`acquire` for any process; that of the owner may have to wait for others."""
+        if self.orders.is_paused or self.is_held:
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
@@ -237,6 +253,9 @@ class FrontierServer(ServedFrontier):
         return leases
 
     def ready_at(self, lane: Lane) -> float:
+        """When an `acquire` of any process may give leases of `lane`."""
+        if self.is_held:
+            return inf
         if self.goal:
             is_page = lane is Lane.PAGES
             missing = self._room if is_page else self._missing_pages(time.monotonic())
@@ -284,6 +303,15 @@ class FrontierServer(ServedFrontier):
         """
         self.orders = orders
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
+
+    def recall(self) -> None:
+        """Let the other processes give back all leases so far whose requests are not sent.
+
+        The owner gives back its own; what it acquires now goes back here.
+        """
+        self._recalls += 1
+        for member in self._members:
+            member.recall()
 
     def allow_until(self, at: float) -> None:
         """The other processes may send requests until then: see `fetch.gate`."""

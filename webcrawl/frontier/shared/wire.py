@@ -157,13 +157,29 @@ class NewRules(_Tagged, frozen=True):
     rules: list[HostRule]  # RULES, as the first process has read them
 
 
+class GiveBack(_Tagged, frozen=True):
+    """Leases whose requests are not sent must go back: others may ask at their addresses."""
+
+
 class Allowed(_Tagged, frozen=True):
     """The process may send requests until then: see `fetch.gate`. Monotonic, of this machine."""
 
     until: float
 
 
-Message = Calls | Heartbeat | Exit | Steered | Answers | WakeUp | Steer | End | NewRules | Allowed
+Message = (
+    Calls
+    | Heartbeat
+    | Exit
+    | Steered
+    | Answers
+    | WakeUp
+    | Steer
+    | End
+    | NewRules
+    | GiveBack
+    | Allowed
+)
 
 encode: Callable[[Message], bytes] = Encoder().encode
 decode: Callable[[bytes | bytearray], Message] = Decoder(Message).decode

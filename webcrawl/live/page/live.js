@@ -161,61 +161,51 @@ let latest = null;
 
 function show(snapshot, isFirst) {
   latest = snapshot;
-  const whole = snapshot.cluster ?? snapshot; // of all nodes
-  const counts = whole.counts ?? {};
+  const crawl = snapshot.whole ?? snapshot; // of all hubs
+  const counts = crawl.counts ?? {};
   const name = plain(snapshot.spider || "webcrawl");
   say(byId("spider"), name);
-  document.title = `${number(whole.pages_per_s)} pages/s · ${name}`;
+  document.title = `${number(crawl.pages_per_s)} pages/s · ${name}`;
   const processes = snapshot.processes > 1 ? `, ${snapshot.processes} processes` : "";
   say(byId("facts"), `${duration(snapshot.elapsed_s)}${processes}, webcrawl ${plain(snapshot.version ?? "")}`);
   say(byId("pause"), snapshot.state === "paused" ? "Resume" : "Pause");
-  showNodes(snapshot.cluster);
-  showSpeed(whole, counts, isFirst, snapshot);
+  showHubs(snapshot.whole);
+  showSpeed(crawl, counts, isFirst, snapshot);
   showStages(snapshot);
   bars("funnel", Object.entries(FUNNEL).map(([key, label]) => [label, counts[key] ?? 0]));
   const place = (state) => (HOST_STATES.indexOf(state) + HOST_STATES.length + 1) % (HOST_STATES.length + 1);
-  const hosts = Object.entries(whole.hosts ?? {}).sort(([one], [other]) => place(one) - place(other));
+  const hosts = Object.entries(snapshot.hosts ?? {}).sort(([one], [other]) => place(one) - place(other));
   bars("hosts", hosts, { empty: "Not known." });
   bars("codes", [
     ...Object.entries(withPrefix(counts, "codes/")).filter(([code, n]) => n || code !== "other"),
     ...largest(withPrefix(counts, "walls/", "of these, bot walls: ")),
     ...largest(withPrefix(counts, "failed/", "no answer: ")),
   ]);
-  bars("drops", largest(whole.drops));
-  bars("kept", largest(whole.kept));
-  showLevels(whole.levels);
+  bars("drops", largest(crawl.drops));
+  bars("kept", largest(crawl.kept));
+  showLevels(crawl.levels);
   showHosts(snapshot);
   showMemory(snapshot);
 }
 
-// The nodes of a crawl on several machines.
-function showNodes(cluster) {
-  byId("cluster").hidden = !cluster;
-  if (!cluster) return;
-  const nodes = cluster.nodes ?? [];
-  const without = cluster.shards_without_node?.length ?? 0;
-  say(byId("between"), [
-    `${number(cluster.nodes_alive)} of ${number(nodes.length)} node${nodes.length === 1 ? "" : "s"} alive`,
-    `${number(cluster.links_between_shards)} link${cluster.links_between_shards === 1 ? "" : "s"} on the way between shards`,
-    without ? `${number(without)} of ${number(cluster.shards)} shards without a node: their hosts are not asked` : "",
-  ].filter(Boolean).join(", "));
+// The hubs of a crawl with several.
+function showHubs(crawl) {
+  byId("whole").hidden = !crawl;
+  if (!crawl) return;
+  const away = crawl.hubs.filter((each) => each.away_since).map((each) => each.hub);
+  say(byId("away"), away.length ? `Away: hub ${away.join(", hub ")}. Counted as last heard.` : "All hubs are there.");
   const cells = () => {
     const head = make("th");
     head.scope = "row";
-    head.append(make("span"), make("span", "tag", "this node"));
-    return [head, make("td"), ...Array.from({ length: 6 }, () => make("td", "n"))];
+    head.append(make("span"), make("span", "tag", "this hub"));
+    return [head, make("td"), ...Array.from({ length: 3 }, () => make("td", "n"))];
   };
-  table("nodes", nodes, cells, ([head, state, ...numbers], each) => {
-    say(head.children[0], plain(`${each.name} ${each.node}`));
+  table("hubs", crawl.hubs, cells, ([head, state, ...numbers], each) => {
+    say(head.children[0], plain(`${each.hub} ${each.place}`));
     head.children[1].hidden = !each.is_own;
-    say(state, plain(each.condition === "alive" ? each.state : each.condition));
-    state.className = each.condition === "silent" ? "bad" : "";
-    const texts = [
-      number(each.shards), number(each.pages), number(each.pages_per_s), number(each.queued),
-      each.free_bytes >= 0 ? bytes(each.free_bytes) : "–",
-      each.is_own ? "" : `${number(Math.round(each.heard_s))} s ago`,
-    ];
-    texts.forEach((text, i) => say(numbers[i], text));
+    say(state, plain(each.away_since ? `away since ${each.away_since}` : each.state));
+    state.className = each.away_since ? "bad" : "";
+    [each.pages, each.pages_per_s, each.pending].forEach((value, i) => say(numbers[i], number(value)));
   });
 }
 
@@ -229,7 +219,7 @@ function showSpeed(snapshot, counts, isFirst, own) {
   say(byId("crawled"), number(counts.crawled));
   say(byId("queued"), number(counts.pending));
   const underWay = own.counts?.under_way;
-  say(byId("underway"), `${number(underWay)} request${underWay === 1 ? "" : "s"} under way${own.cluster ? " on this node" : ""}`);
+  say(byId("underway"), `${number(underWay)} request${underWay === 1 ? "" : "s"} under way${own.whole ? " at this hub" : ""}`);
   const { target } = own;
   byId("progress").hidden = !target;
   if (target) byId("progress").value = Math.min(counts.crawled / target, 1);

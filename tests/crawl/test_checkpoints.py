@@ -1,0 +1,126 @@
+"""A hub whose machine is lost: its crawl goes on from a checkpoint, and the ledger judges it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simweb import running
+from tests.contracts.natsserver import NatsServer
+from tests.crawl.crawling import ROOT, assert_clean
+from tests.crawl.onecrawl import assert_no_fault_but_of_kills
+from tests.crawl.steered import Steered
+from webcrawl.hub.checkpoints import folder_of
+from webcrawl.hub.claims import read_claim
+from webcrawl.hub.restoring import find_checkpoint
+
+pytestmark = pytest.mark.slow
+UNDER_WAY_MAX = 8
+WORLD = (
+    *("--seed", "6", "--hosts", "80", "--pages-per-host", "8", "--host-delay", "0.3"),
+    *("--ip-delay", "0", "--features", "none,page-404,page-chunked"),
+)
+OFTEN = """
+from webcrawl.hub import checkpoints
+from webcrawl.spiders.broad import BroadSpider
+checkpoints.INTERVAL_S = 0.5
+class Often(BroadSpider):
+    name = "often"
+"""
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[NatsServer]:
+    with NatsServer(tmp_path / "bus") as server:
+        yield server
+
+
+@pytest.fixture
+def settings(tmp_path: Path, bus: NatsServer) -> dict[str, Any]:
+    spider = tmp_path / "often.py"
+    spider.write_text(OFTEN)
+    return {
+        "CLUSTER": bus.url,
+        "CLUSTER_CHECKPOINTS": tmp_path / "checkpoints",
+        "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
+        "DOWNLOAD_DELAY": 0.3,
+        "DOWNLOAD_TIMEOUT": 3,
+        "IP_DELAY": 0,
+        "spider": ("runspider", str(spider)),
+    }
+
+
+def hub(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """`scrapy hub`."""
+    command = [sys.executable, "-m", "scrapy", "hub", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_hub_is_restored_from_its_last_checkpoint(
+    tmp_path: Path, bus: NatsServer, settings: dict[str, Any]
+) -> None:
+    root = tmp_path / "checkpoints"
+    order = ("restore", tmp_path / "job", "--from", root, "--cluster", bus.url)
+    with running(*WORLD) as web:
+        crawl = Steered(tmp_path, web=web, **settings)
+        crawl.after(100)
+        crawl.ctl("pause")  # it cannot end meanwhile
+        running_still = hub("restore", tmp_path / "other", *order[2:])
+        assert "; the last checkpoint is 0 min old" in crawl.ctl("status")
+        crawl.ctl("resume")
+        before = crawl.after(300).web.totals()["pages"]
+        crawl.kill()
+        shutil.rmtree(crawl.jobdir)
+        restored = hub(*order)
+        result = Steered(tmp_path, web=web, **settings).wait(200)
+        ledger = assert_no_fault_but_of_kills(web, before)
+    assert running_still.returncode == 1
+    assert "hub 0 of the crawl" in running_still.stderr
+    assert "runs: stop it first" in running_still.stderr
+    assert (restored.returncode, restored.stderr) == (0, "")
+    assert "as it was 0 min ago" in restored.stdout
+    assert result.exit_code == 0, result.log[-3000:]
+    assert_clean(result)
+    assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
+    assert result.report["counts"]["pending"] == 0
+    assert 0 < ledger["again"] < before, "pages since the checkpoint, and no others"
+    folder, last = find_checkpoint(root)
+    assert last.files.keys() >= {"frontier/CURRENT", "spider.state"}, "that of the clean end"
+    assert hub("restore", tmp_path / "job", "--from", folder, "--without-bus").returncode == 1
+
+
+@pytest.mark.parametrize("is_restored", [True, False], ids=["restored", "begun"])
+def test_one_of_two_hubs_is_lost(
+    tmp_path: Path, bus: NatsServer, settings: dict[str, Any], is_restored: bool
+) -> None:
+    settings |= {"CLUSTER_HUBS": 2}
+    with running(*WORLD) as web:
+        hubs = [Steered(tmp_path / name, web=web, **settings) for name in ("one", "other")]
+        hubs[0].after(200)
+        claims = {hub: read_claim(hub.jobdir) for hub in hubs}
+        lost, claim = next(
+            (each, claim) for each, claim in claims.items() if claim and claim.number
+        )
+        lost.until("A checkpoint was made", 2)
+        before = web.totals()["pages"]
+        lost.kill()
+        shutil.rmtree(lost.jobdir)
+        source = folder_of(tmp_path / "checkpoints", claim)
+        if is_restored:
+            made = hub("restore", lost.jobdir, "--from", source, "--without-bus")
+        else:
+            made = hub("begin", lost.jobdir, "--number", 1, "--cluster", bus.url)
+        assert (made.returncode, made.stderr) == (0, "")
+        hubs[hubs.index(lost)] = Steered(lost.folder, web=web, **settings)
+        results = [hub.wait(200) for hub in hubs]
+        ledger = assert_no_fault_but_of_kills(web, before, whole=is_restored)
+    for result in results:
+        assert result.exit_code == 0, result.log[-3000:]
+        assert_clean(result)
+    assert 0 < ledger["again"] < before

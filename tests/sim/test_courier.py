@@ -1,0 +1,405 @@
+"""Mail between hubs, through kills, cuts, losses of power and restored checkpoints.
+
+Frontiers, couriers and sessions are the real ones, and the files of the frontiers; time and bus are
+simulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contracts.frontier import link
+from tests.sim.bus import Net, SimBus
+from tests.sim.network import Loop
+from tests.sim.processes import kill_frontier
+from tests.sim.test_hub import SEEDS, virtual_time
+from tests.unit.virtualtime import now
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
+from webcrawl.frontier.mailbox import JUMP, FoundLink, Mail
+from webcrawl.hub import courier, letters
+from webcrawl.hub.buckets import Buckets
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
+from webcrawl.hub.letters import ROWS_MAX
+from webcrawl.hub.packets import TICK_S
+from webcrawl.hub.peers import Peers
+from webcrawl.hub.restoring import mark_restored
+
+__all__ = ["virtual_time"]  # a fixture
+ROUND_S = 2 * LINGER_S + 3 * PAUSE_S  # from a commit here to the answer of a hub that is there
+A_BEGIN_S = 3 * TICK_S
+
+
+class Hub:
+    """One of the hubs of a crawl. `applied` is the mail that its frontier has, by URL."""
+
+    names = map(str, count(1))
+
+    def __init__(
+        self, net: Net, folder: Path, number: int, hubs: int, *, has_checkpoints: bool = False
+    ) -> None:
+        self.net, self.folder, self.number = net, folder, number
+        self.claim = Claim("crawl", number, hubs)
+        self.has_checkpoints = has_checkpoints
+        self.buckets = Buckets(hubs)
+        self.refusal = ""
+        self.applied: Counter[str] = Counter()
+        self.put_urls: set[str] = set()
+        self.safe: tuple[Counter[str], set[str]] = Counter(), set()  # as of the copy in `kept`
+        self.start()
+
+    def start(self) -> None:
+        self.bus = SimBus(self.net)
+        self.peers = Peers(
+            self.bus,
+            self.claim,
+            longest_fetch_s=5.0,
+            clock=now,
+            new_name=self.names.__next__,
+        )
+        self.peers.serves_until = float("inf")
+        abroad, mail_after = self.buckets.abroad(self.number), self.claim.mail_after
+        self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
+        self._watch(self.frontier)
+        self.courier = Courier(
+            self.peers,
+            self.frontier,
+            is_ours=lambda host: abroad.shard_of(host) is None,
+            on_applied=lambda: None,
+            refuse=lambda why: setattr(self, "refusal", why),
+            clock=now,
+            mail_after=mail_after,
+        )
+        if self.has_checkpoints:
+            self.courier.set_kept({})
+        self._tasks = [asyncio.create_task(self._live()), asyncio.create_task(self.courier.run())]
+
+    def _watch(self, frontier: LocalFrontier) -> None:
+        """Note what is applied, in the order in which it is."""
+        mailbox = frontier._state._own_mailbox()
+        new_of, store = mailbox.new_of, frontier._store
+
+        def noted(sender: int, last: int, mail: list[Mail]) -> Any:
+            new = new_of(sender, last, mail)
+            self.applied.update(each.link.url for each in new if isinstance(each, FoundLink))
+            return new
+
+        def synced() -> None:
+            """The files of now are what a loss of power leaves."""
+            self.copy(self.folder / "kept")
+            self.safe = Counter(self.applied), set(self.put_urls)
+
+        mailbox.new_of, store.sync = noted, synced  # type: ignore[method-assign, assignment]
+
+    async def _live(self) -> None:
+        await self.peers.open()
+        while True:
+            await self.bus.goes_on()
+            self.peers.tick()
+            await asyncio.sleep(TICK_S)
+
+    async def put(self, urls: list[str]) -> None:
+        self.put_urls |= set(urls)
+        await self.frontier.put([link(url) for url in urls], now())
+
+    def copy(self, folder: Path) -> None:
+        """A checkpoint of RocksDB would wait for the disk. Meanwhile it may compact files."""
+        source = self.folder / FOLDER
+        before: set[tuple[str, int]] = set()
+        while before != _files_of(source):
+            before = _files_of(source)
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(shutil.Error):
+                shutil.copytree(source, folder)
+
+    def kill(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self.bus.kill()
+        kill_frontier(self.frontier)
+
+    def lose_power(self) -> None:
+        """What is not synced is lost."""
+        self.kill()
+        if (self.folder / "kept").exists():
+            self._set_back(self.folder / "kept", self.safe)
+
+    async def make_checkpoint(self) -> None:
+        _, inbox = self.frontier._state.sync()
+        self.copy(self.folder / "checkpoint")
+        self.of_checkpoint = Counter(self.applied), set(self.put_urls)
+        self.courier.set_kept(inbox)
+
+    def restore(self) -> None:
+        """The machine is lost: the last checkpoint takes its place."""
+        self.kill()
+        self._set_back(self.folder / "checkpoint", self.of_checkpoint)
+        mark_restored(self.folder / FOLDER, self.claim)
+
+    def begin_empty(self) -> None:
+        """The machine is lost, and has no checkpoint."""
+        self.kill()
+        shutil.rmtree(self.folder)
+        self.claim = replace(self.claim, mail_after=self.claim.mail_after + JUMP)
+        self.applied, self.put_urls = Counter(), set()
+
+    def _set_back(self, copy: Path, known: tuple[Counter[str], set[str]]) -> None:
+        shutil.rmtree(self.folder / FOLDER)
+        shutil.copytree(copy, self.folder / FOLDER)
+        self.applied, self.put_urls = Counter(known[0]), set(known[1])
+
+    def hosts_of(self, hub: int, number: int) -> list[str]:
+        """Some hosts of `hub`."""
+        hosts = (f"h{n}.example" for n in count())
+        found = (host for host in hosts if self.buckets.hub_of(host) == hub)
+        return [next(found) for _ in range(number)]
+
+    def urls_for(self, hub: int, first: int, end: int) -> list[str]:
+        (host,) = self.hosts_of(hub, 1)
+        return [f"http://{host}/{self.number}-{n}" for n in range(first, end)]
+
+
+def run(test: Callable[[Net], Coroutine[Any, Any, None]], seed: int = 0) -> None:
+    async def in_loop() -> None:
+        loop: Any = asyncio.get_running_loop()
+        await test(Net(loop.random))
+
+    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
+        runner.run(in_loop())
+
+
+async def pair(net: Net, folder: Path, **options: Any) -> tuple[Hub, Hub]:
+    net.lost = 0.0
+    first, second = (Hub(net, folder / str(n), n, 2, **options) for n in range(2))
+    await asyncio.sleep(A_BEGIN_S)
+    return first, second
+
+
+def test_mail_is_applied_and_then_deleted_at_its_sender(tmp_path: Path) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path)
+        urls = first.urls_for(1, 0, 3 * ROWS_MAX)
+        await first.put(urls)
+        assert first.courier.unapplied == len(urls)
+        await asyncio.sleep(ROUND_S)
+        assert second.applied == Counter(urls)
+        assert (first.courier.unapplied, second.courier.applied) == (0, len(urls))
+        await asyncio.sleep(2 * KEPT_S)
+        assert first.frontier._state.outbox[1] == (len(urls) + 1, len(urls))
+
+    run(test)
+
+
+def test_rows_are_synced_before_they_are_sent_and_before_they_are_kept(tmp_path: Path) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path)
+        urls = first.urls_for(1, 0, 9)
+        await first.put(urls)
+        assert first.safe[1] == set()
+        await asyncio.sleep(ROUND_S)
+        assert first.safe[1] == set(urls)
+        kept = first.frontier._state.outbox[1][0] - 1
+        assert kept <= len(second.safe[0])
+
+    run(test)
+
+
+def test_with_checkpoints_rows_stay_until_one_has_them(tmp_path: Path) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path, has_checkpoints=True)
+        await first.put(first.urls_for(1, 0, 5))
+        await asyncio.sleep(5 * KEPT_S)
+        assert second.applied.total() == 5
+        assert first.frontier._state.outbox[1] == (1, 5)
+        await second.make_checkpoint()
+        await asyncio.sleep(5 * KEPT_S)
+        assert first.frontier._state.outbox[1] == (6, 5)
+
+    run(test)
+
+
+def test_a_receiver_that_does_not_apply_is_sent_few_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path)
+        second._tasks[1].cancel()
+        await first.put(first.urls_for(1, 0, (BATCHES_MAX + 3) * ROWS_MAX))
+        await asyncio.sleep(30.0)
+        assert first.courier.sent == BATCHES_MAX * ROWS_MAX
+        assert len(second.courier._arrived) == BATCHES_MAX
+        second._tasks[1] = asyncio.create_task(second.courier.run())
+        await asyncio.sleep(3 * ROUND_S)
+        assert second.applied.total() == (BATCHES_MAX + 3) * ROWS_MAX
+
+    run(test)
+
+
+def test_rows_that_cannot_be_read_are_counted_and_never_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path)
+        real = letters.write_rows
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                courier, "write_rows", lambda packed: replace(real(packed), data=b"garbage")
+            )
+            await first.put(first.urls_for(1, 0, 20))
+            await asyncio.sleep(ROUND_S)
+        await first.put(first.urls_for(1, 20, 30))
+        await asyncio.sleep(ROUND_S)
+        assert second.courier.garbage == 20
+        assert second.applied == Counter(first.urls_for(1, 20, 30))
+        assert first.courier.unapplied == 0
+
+    run(test)
+
+
+def test_an_old_copy_of_jobdir_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    async def test(net: Net) -> None:
+        first, _ = await pair(net, tmp_path)
+        first.copy(tmp_path / "old")
+        await first.put(first.urls_for(1, 0, 5))
+        await asyncio.sleep(ROUND_S)
+        first.kill()
+        first._set_back(tmp_path / "old", (Counter(), set()))
+        first.start()
+        await asyncio.sleep(A_BEGIN_S + ROUND_S)
+        assert "JOBDIR is an old copy" in first.refusal
+        assert "scrapy hub restore" in first.refusal
+
+    run(test)
+
+
+def test_a_hub_that_begins_empty_gets_what_others_hold_for_it_and_is_heard(
+    tmp_path: Path,
+) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path, has_checkpoints=True)
+        for number in range(2):  # it is lost twice
+            await first.put(first.urls_for(1, 10 * number, 10 * number + 5))
+            await second.put(second.urls_for(0, 10 * number, 10 * number + 5))
+            await asyncio.sleep(ROUND_S)
+            second.begin_empty()
+            second.start()
+            await second.put(second.urls_for(0, 10 * number + 5, 10 * number + 7))
+            await asyncio.sleep(A_BEGIN_S + ROUND_S)
+            assert second.applied == Counter(first.put_urls)
+            known = {n for last in range(number + 1) for n in range(10 * last, 10 * last + 7)}
+            assert first.applied == Counter(f"{second.urls_for(0, n, n + 1)[0]}" for n in known)
+        assert first.courier.lost + second.courier.lost == 0
+        assert not first.refusal + second.refusal
+
+    run(test)
+
+
+def test_what_was_deleted_before_a_receiver_was_set_back_is_counted_as_lost(
+    tmp_path: Path,
+) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path)
+        await first.put(first.urls_for(1, 0, 5))
+        await asyncio.sleep(ROUND_S)
+        second.copy(tmp_path / "old")
+        await first.put(first.urls_for(1, 5, 9))
+        await asyncio.sleep(ROUND_S + 2 * KEPT_S)
+        second.kill()
+        second._set_back(tmp_path / "old", (Counter(), set()))
+        second.start()
+        await first.put(first.urls_for(1, 9, 10))
+        await asyncio.sleep(A_BEGIN_S + ROUND_S)
+        assert second.courier.lost == 4
+        assert second.applied == Counter(first.urls_for(1, 9, 10))
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("has_checkpoints", [False, True])
+def test_each_mail_is_applied_once_whatever_befalls(
+    seed: int, has_checkpoints: bool, tmp_path: Path
+) -> None:
+    async def test(net: Net) -> None:
+        loop: Any = asyncio.get_running_loop()
+        random: Random = loop.random
+        hubs = [
+            Hub(net, tmp_path / str(n), n, 3, has_checkpoints=has_checkpoints) for n in range(3)
+        ]
+        if has_checkpoints:
+            for hub in hubs:
+                await hub.make_checkpoint()
+        numbers = count()
+        for _ in range(40):
+            await asyncio.sleep(random.expovariate(1 / 1.5))
+            await befall(random, random.choice(hubs), numbers)
+        net.lost = 0.0
+        for hub in hubs:
+            hub.bus.is_cut = False
+        await asyncio.sleep(120.0)
+        judge(hubs)
+        for hub in hubs:
+            hub.kill()
+
+    run(test, seed)
+
+
+async def befall(random: Random, hub: Hub, numbers: Any) -> None:
+    fates = {"put": 20, "kill": 3, "cut": 3, "stop": 2}
+    fates |= {"restore": 2, "checkpoint": 4} if hub.has_checkpoints else {"power": 3}
+    match random.choices([*fates], [*fates.values()])[0]:
+        case "put":
+            other = random.choice([n for n in range(3) if n != hub.number])
+            first = next(numbers) * 10_000
+            await hub.put(hub.urls_for(other, first, first + random.choice([1, 7, 700, 2_500])))
+        case "kill":
+            hub.kill()
+            hub.start()
+        case "power":
+            hub.lose_power()
+            hub.start()
+        case "checkpoint":
+            await hub.make_checkpoint()
+        case "restore":
+            hub.restore()
+            hub.start()
+            await hub.make_checkpoint()
+        case "cut":
+            hub.bus.is_cut = True
+            mended = random.expovariate(1 / 10)
+            asyncio.get_running_loop().call_later(mended, setattr, hub.bus, "is_cut", False)
+        case "stop":
+            until = now() + random.expovariate(1 / 10)
+            hub.bus.stopped_until = max(hub.bus.stopped_until, until)
+
+
+def judge(hubs: list[Hub]) -> None:
+    """Each URL that a hub still knows to have put was applied, and none twice."""
+    for hub in hubs:
+        assert not hub.refusal
+        assert not hub.peers.garbage
+        assert hub.courier.lost + hub.courier.garbage == 0
+        known = {url for other in hubs for url in other.put_urls}
+        mine = {url for url in known if hub.buckets.hub_of(url.split("/")[2]) == hub.number}
+        assert mine - hub.applied.keys() == set()
+        assert max(hub.applied.values(), default=1) == 1
+        assert hub.courier.unapplied == 0
+
+
+def _files_of(folder: Path) -> set[tuple[str, int]]:
+    files = set()
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            files.add((path.name, path.stat().st_size))
+    return files

@@ -1,0 +1,659 @@
+"""Hubs that share a target, orders and an end, over the simulated bus, whatever befalls them.
+
+Sessions, server and `WholeCrawl` are the real ones; `Work` is in the frontier's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from tests.sim.bus import Net, SimBus
+from tests.sim.network import Loop
+from tests.unit.virtualtime import now
+from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.ending import STOPPED, End, Quiet, Waves
+from webcrawl.hub.ends import Ends
+from webcrawl.hub.mesh import Letter
+from webcrawl.hub.packets import TICK_S
+from webcrawl.hub.peers import Peers
+from webcrawl.hub.steering import NoAnswerError, Obey, Reached
+from webcrawl.hub.target import PORTION_MAX, Allotment, Places, Uses
+from webcrawl.hub.views import Count, State, Views
+from webcrawl.hub.whole import WholeCrawl
+
+HUBS = 3
+SEEDS = range(12)
+_names = map(str, count(1))
+
+
+class Work:
+    """What a hub has to do: `urls`, and links to other hubs. It survives a kill of its hub."""
+
+    def __init__(self, random: Random, urls: int = 0) -> None:
+        self.random = random
+        self.urls = urls
+        self.counters = Counters()
+        self.failed_seeds: dict[str, str] = {}
+        self.log, self.commands, self.warnings = None, (), ()
+        self.crawl_id, self.resumed = "crawl", False
+        self.out = 0
+        self.outbox: dict[int, tuple[int, int]] = {}
+        self.inbox: defaultdict[int, int] = defaultdict(int)
+        self.unapplied = 0
+        self.links_left = 0
+        self.others: list[Work] = []
+
+    @property
+    def fresh(self) -> int:
+        return self.urls
+
+    supply = fresh
+
+    def is_finished(self) -> bool:
+        return not (self.urls or self.out)
+
+    def next_at(self, lane: object) -> float:
+        return 0.0
+
+    def begin(self) -> None:
+        self.urls -= 1
+        self.out += 1
+
+    def answer(self) -> None:
+        self.out -= 1
+        self.counters.crawled += 1
+        for _ in range(self.random.randint(0, 2)):
+            if self.links_left:
+                self.links_left -= 1
+                self._send(self.random.randrange(len(self.others)))
+
+    def _send(self, hub: int) -> None:
+        self.outbox[hub] = (1, self.outbox.get(hub, (1, 0))[1] + 1)
+        self.unapplied += 1
+        loop = asyncio.get_running_loop()
+
+        def apply() -> None:
+            self.others[hub].inbox[id(self)] += 1
+            self.others[hub].urls += 1
+            loop.call_later(self.random.random() * 5, acknowledge)
+
+        def acknowledge() -> None:
+            self.unapplied -= 1
+
+        loop.call_later(self.random.expovariate(1 / 5), apply)
+
+
+class Hub:
+    """A hub, and its `Process`."""
+
+    def __init__(self, net: Net, number: int, work: Work, goal: int = 0, hubs: int = HUBS) -> None:
+        self.bus = SimBus(net)
+        self.work = work
+        self.server = FrontierServer(cast("Any", work), target=goal)
+        self.peers = Peers(
+            *(self.bus, Claim("crawl", number, hubs)),
+            longest_fetch_s=5.0,
+            clock=now,
+            new_name=_names.__next__,
+        )
+        self.peers.serves_until = float("inf")
+        self.bus.on_lost = self.peers.end_all
+        views = Views(number, hubs, f"place-{number}", work.counters, "since")
+        self.whole = WholeCrawl(
+            *(self.peers, self.server, cast("Any", work), views, self, Ends(self.bus)),
+            clock=now,
+            utc=lambda: f"at {now():.0f}",
+        )
+        self.state: State = "running"
+        self.elapsed_s = 0.0
+        self.commands: list[tuple[str, tuple[str, ...], str]] = []
+        self.kept = Orders()
+        self.retried: list[tuple[str, ...]] = []
+        self.has_stopped = False
+        works = self._live(), self._fetch(), self.whole.run()
+        self._tasks = [asyncio.create_task(each) for each in works]
+
+    async def _live(self) -> None:
+        await self.peers.open()
+        while True:
+            await self.bus.goes_on()
+            self.peers.tick()
+            await asyncio.sleep(TICK_S)
+
+    async def _fetch(self) -> None:
+        """As the frontier's server leases pages, and pages are answered."""
+        random = self.work.random
+        while not self.whole.share.end:
+            await self.bus.goes_on()
+            room = 0 if self.server.is_held else min(self.server._room, self.work.urls, 50)
+            for _ in range(room):
+                self.work.begin()
+                self.server.out += 1
+                self._tasks.append(asyncio.create_task(self._page(random.random() * 5)))
+            await asyncio.sleep(random.random())
+
+    async def _page(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.bus.goes_on()
+        self.work.answer()
+        self.server.out -= 1
+
+    def kill(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self.bus.kill()
+        self.work.urls += self.work.out  # what was leased
+        self.work.out = 0
+
+    # `Process`
+
+    @property
+    def unapplied(self) -> int:
+        return self.work.unapplied
+
+    def has_seeds(self) -> bool:
+        return False
+
+    def stop(self) -> None:
+        self.has_stopped = True
+
+    def wake(self) -> None:
+        """The loop looks by itself."""
+
+    async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
+        self.commands.append((command, tuple(arguments), by))
+        if command == "pause":
+            self.state = "paused"
+            number = self.server.orders.number + 1
+            self.server.orders = replace(self.server.orders, is_paused=True, number=number)
+            await self.whole.steering.spread(is_paused=True)
+        elif command != "target":
+            raise NoAnswerError(f"there is no {command}")
+        return "done"
+
+    async def obey(
+        self, is_paused: bool | None, added: Orders, retry: Sequence[str]
+    ) -> tuple[int, int]:
+        self.kept = replace(
+            self.kept, allow=self.kept.allow + added.allow, deny=self.kept.deny + added.deny
+        )
+        if is_paused is not None:
+            self.state = "paused" if is_paused else "running"
+        self.server.orders = replace(
+            self.kept, number=added.number, is_paused=self.state == "paused"
+        )
+        self.retried += [tuple(retry)] if retry else []
+        return 1, len(retry)
+
+    async def explain(self, url: str) -> list[str]:
+        if url == "bad":
+            raise NoAnswerError("it is not of this hub")
+        return [url, "Fetched."]
+
+
+class World:
+    """The hubs of one crawl."""
+
+    def __init__(self, random: Random, urls: Sequence[int], goal: int = 0) -> None:
+        self.random = random
+        self.net = Net(random)
+        self.goal = goal
+        self.works = [Work(random, each) for each in urls]
+        for work in self.works:
+            work.others = self.works
+        self.hubs = [self.start(number) for number in range(len(urls))]
+
+    def start(self, number: int) -> Hub:
+        work = self.works[number]
+        return Hub(self.net, number, work, self.goal if number == 0 else 0, len(self.works))
+
+    def restart(self, number: int) -> None:
+        self.hubs[number].kill()
+        self.hubs[number] = self.start(number)
+
+    def cut(self, number: int, seconds: float) -> None:
+        bus = self.hubs[number].bus
+        bus.is_cut = True
+        asyncio.get_running_loop().call_later(seconds, setattr, bus, "is_cut", False)
+
+    @property
+    def crawled(self) -> int:
+        return sum(work.counters.crawled for work in self.works)
+
+    @property
+    def ends(self) -> list[str]:
+        return [hub.whole.share.end for hub in self.hubs]
+
+    async def befall(self, *, kills: bool, times: int = 25) -> None:
+        for _ in range(times):
+            await asyncio.sleep(self.random.expovariate(1 / 4.0))
+            number = self.random.randrange(len(self.hubs))
+            match self.random.choices(["cut", "stop", "kill", ""], [3, 2, 3 * kills, 4])[0]:
+                case "cut":
+                    self.cut(number, self.random.expovariate(1 / 15))
+                case "stop":
+                    bus = self.hubs[number].bus
+                    bus.stopped_until = now() + self.random.expovariate(1 / 10)
+                case "kill" if not any(self.ends):
+                    self.restart(number)
+            assert not self.goal or self.crawled <= self.goal
+
+    async def until(self, seconds: float, *, met: int) -> None:
+        for _ in range(int(seconds)):
+            await asyncio.sleep(1.0)
+            assert not self.goal or self.crawled <= self.goal
+            if sum(map(bool, self.ends)) >= met:
+                return
+
+
+def run(test: Coroutine[Any, Any, None], seed: int = 0) -> None:
+    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
+        runner.run(test)
+
+
+def random_of_loop() -> Random:
+    loop: Any = asyncio.get_running_loop()
+    random: Random = loop.random
+    return random
+
+
+def calm(urls: Sequence[int] = (0, 0, 0), goal: int = 0) -> World:
+    world = World(random_of_loop(), urls, goal)
+    world.net.lost = 0.0
+    return world
+
+
+# The target
+
+
+async def meet_target(*, kills: bool) -> None:
+    random = random_of_loop()
+    goal = random.randint(1, 400)
+    urls = [goal, random.randint(0, goal), random.randint(0, 30)]  # enough; some; few
+    random.shuffle(urls)
+    world = World(random, urls, goal)
+    await world.befall(kills=kills)
+    world.net.lost = 0.0
+    await world.until(600, met=HUBS)
+    assert world.crawled == goal
+    assert set(world.ends) == {"closespider_pagecount"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kills", [False, True])
+def test_the_target_is_met_exactly_whatever_befalls(seed: int, kills: bool) -> None:
+    run(meet_target(kills=kills), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        random = random_of_loop()
+        goal = random.randint(50, 4000)
+        world = World(random, [goal, goal, goal], goal)
+        await asyncio.sleep(2 + random.random() * 20)
+        gone = random.randrange(HUBS)
+        kept = world.hubs[gone].whole.share.places - world.works[gone].counters.crawled
+        world.hubs[gone].kill()
+        await world.until(900, met=HUBS)
+        assert goal - kept - PORTION_MAX <= world.crawled <= goal
+        if world.crawled < goal:
+            assert f"waits for 1 hub ({gone})" in caplog.text
+        else:
+            assert sum(map(bool, world.ends)) >= HUBS - 1
+
+    run(test(), seed)
+
+
+def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
+    async def test() -> None:
+        world = calm((20_000, 20_000, 20_000))
+        await asyncio.sleep(10.0)
+        leader = world.hubs[0].whole
+        lowest = await leader.recall(1 << 40)
+        crawled = world.crawled
+        assert crawled <= lowest == crawled + sum(hub.server.out for hub in world.hubs)
+        leader.set_goal(world.goal)  # it is refused: all go on without one
+        await asyncio.sleep(5.0)
+        assert world.crawled > lowest
+        await leader.recall(lowest + 9000)
+        world.goal = lowest + 9000
+        leader.set_goal(world.goal)
+        await asyncio.sleep(2.0)
+        lower = await leader.recall(world.goal - 100)
+        assert lower + 100 < world.goal
+        world.goal = lower + 100
+        leader.set_goal(world.goal)
+        await world.until(100, met=HUBS)
+        assert world.crawled == world.goal
+
+    run(test())
+
+
+def test_no_goal_is_set_while_a_hub_cannot_be_asked() -> None:
+    async def test() -> None:
+        world = calm((1000, 1000, 1000))
+        await asyncio.sleep(5.0)
+        world.hubs[2].kill()
+        await asyncio.sleep(15.0)
+        with pytest.raises(NoAnswerError, match=r"without the answer of 1 hub \(2\)$"):
+            await world.hubs[0].whole.recall(5000)
+
+    run(test())
+
+
+def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        world = calm((0, 1000, 1000))
+        world.hubs[0].kill()
+        world.restart(1)
+        before = world.crawled
+        await asyncio.sleep(60.0)
+        assert world.works[1].counters.crawled == 0
+        assert "Hub 0 has not said how the crawl is steered: this hub waits" in caplog.text
+        world.hubs[0] = world.start(0)
+        await world.until(100, met=HUBS)
+        assert world.crawled == 2000 > before
+
+    run(test())
+
+
+# The end
+
+
+async def find_end() -> None:
+    random = random_of_loop()
+    world = World(random, [1, 0, 0])
+    for work in world.works:
+        work.links_left = random.randint(0, 40)
+    befalling = asyncio.create_task(world.befall(kills=False))
+    for _ in range(4000):
+        await asyncio.sleep(0.25)
+        is_over = not any(work.urls or work.out or work.unapplied for work in world.works)
+        assert is_over or not any(world.ends)
+        if all(world.ends):
+            break
+    await befalling
+    assert world.ends == ["finished"] * HUBS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
+    run(find_end(), seed)
+
+
+def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        world = calm((3, 3, 3))
+        world.hubs[1].kill()
+        await asyncio.sleep(100.0)
+        assert world.ends == ["", "", ""]
+        line = "Nothing is left to do here: this hub waits for 1 hub (1)."
+        assert caplog.text.count(line) == 2  # by each of the others
+        world.hubs[1] = world.start(1)
+        await world.until(100, met=HUBS)
+        assert world.ends == ["finished"] * HUBS
+
+    run(test())
+
+
+@pytest.mark.parametrize("by", [0, 1])
+@pytest.mark.parametrize("others_are_gone", [False, True])
+def test_a_stop_ends_all_that_are_there_and_those_that_come_back(
+    by: int, others_are_gone: bool
+) -> None:
+    """Also without hub 0; one that was cut off finds the end on the bus."""
+
+    async def test() -> None:
+        world = calm((1000, 1000, 1000))
+        await asyncio.sleep(5.0)
+        world.cut(2, 40.0)
+        if by:
+            world.hubs[0].kill()
+        await asyncio.sleep(15.0)
+        world.hubs[by].whole.end(STOPPED)
+        await asyncio.sleep(1.0)
+        assert not by or world.ends[1] == STOPPED
+        assert by or world.hubs[1].has_stopped
+        if others_are_gone:
+            for hub in world.hubs[by:2]:
+                hub.kill()
+        await asyncio.sleep(60.0)
+        assert world.hubs[2].has_stopped
+        if others_are_gone:  # the next run of the crawl is not ended by it
+            world.hubs[2].kill()
+            world.hubs = [world.start(number) for number in range(HUBS)]
+            await world.until(100, met=HUBS)
+            assert world.ends == ["finished"] * HUBS
+
+    run(test())
+
+
+# Orders
+
+
+def test_orders_reach_all_hubs_and_one_that_comes_back() -> None:
+    async def test() -> None:
+        world = calm()
+        await asyncio.sleep(5.0)
+        leader = world.hubs[0]
+        leader.server.orders = Orders(deny=("a.test",))
+        assert await leader.whole.steering.spread() == Reached((1, 2), (), 2, 0)
+        world.cut(2, 40.0)
+        await asyncio.sleep(15.0)
+        leader.server.orders = Orders(deny=("a.test", "re:login"))
+        assert await leader.whole.steering.spread(retry=["dns"]) == Reached((1,), (2,), 1, 1)
+        assert world.hubs[1].retried == [("dns",)]
+        assert world.hubs[2].kept.deny == ("a.test",)
+        await asyncio.sleep(60.0)
+        assert [hub.kept.deny for hub in world.hubs[1:]] == [("a.test", "re:login")] * 2
+        assert world.hubs[2].retried == []
+
+    run(test())
+
+
+def test_a_pause_holds_while_a_hub_runs() -> None:
+    """Hub 0 starts again, and learns it from the others."""
+
+    async def test() -> None:
+        world = calm()
+        await asyncio.sleep(5.0)
+        await world.hubs[0].order("pause", (), "a user")
+        assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
+        world.restart(0)
+        world.restart(2)
+        await asyncio.sleep(30.0)
+        assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
+        leader = world.hubs[0]
+        assert leader.server.orders.number > 1, "fetchers of the run before obey the highest"
+        leader.server.orders = replace(leader.server.orders, is_paused=False)
+        await leader.whole.steering.spread(is_paused=False)
+        assert [hub.state for hub in world.hubs[1:]] == ["running"] * 2
+
+    run(test())
+
+
+def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url() -> None:
+    async def test() -> None:
+        world = calm()
+        await asyncio.sleep(5.0)
+        asking = world.hubs[1].whole.steering
+        assert await asking.ask(0, "target", ["5"]) == "done"
+        assert world.hubs[0].commands == [("target", ("5",), "scrapy ctl at hub 1")]
+        with pytest.raises(NoAnswerError, match=r"^there is no deny$"):
+            await asking.ask(0, "deny", ["a.test"])
+        assert await asking.ask(2, "explain", ["http://a.test/"]) == "http://a.test/\nFetched."
+        with pytest.raises(NoAnswerError, match=r"^it is not of this hub$"):
+            await asking.ask(2, "explain", ["bad"])
+        with pytest.raises(NoAnswerError, match=r"^only hub 0 carries out commands$"):
+            await asking.ask(2, "pause", [])
+        world.hubs[0].kill()
+        with pytest.raises(NoAnswerError, match=r"^hub 0 does not answer"):
+            await asking.ask(0, "pause", [])
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        Obey(1, True, (), ("re:((((",), 1),
+        Obey(1, True, (), ("@/etc/hostname",), 1),
+        Obey(1, True, ("a.test", "re:(?P<x"), (), 1),
+    ],
+)
+def test_orders_that_no_user_could_give_are_one_line(
+    letter: Letter, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        world = calm()
+        await asyncio.sleep(5.0)
+        caplog.clear()
+        world.hubs[0].peers.send(1, letter)
+        await asyncio.sleep(5.0)
+        assert (world.hubs[1].kept, world.hubs[1].state) == (Orders(), "running")
+        assert world.ends == [""] * HUBS or set(world.ends) == {"finished"}
+        errors = [each for each in caplog.records if each.levelname == "ERROR"]
+        assert len(errors) == 1
+        assert "Hub 0 has sent orders that are not obeyed" in errors[0].message
+
+    run(test())
+
+
+def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
+    async def test() -> None:
+        world = calm((1000, 1000, 1000))
+        await asyncio.sleep(5.0)
+        victim = world.hubs[2]
+        for letter in (
+            Obey(9, True, (), ("a.test",), 9),
+            Places(9, 1, 0, True, 5, 0),
+            End("finished"),
+            End("closespider_pagecount"),
+            Quiet(1, 1),
+            Uses(1, 1, 1, 1, 1),
+        ):
+            world.hubs[1].peers.send(2, letter)
+        await asyncio.sleep(2.0)
+        assert victim.state == "running"
+        assert victim.kept == Orders()
+        assert not victim.whole.share.end
+        assert victim.whole.share.goal == 0
+
+    run(test())
+
+
+# Numbers
+
+
+def test_each_hub_knows_the_sum_and_names_a_hub_that_is_away() -> None:
+    async def test() -> None:
+        world = calm((100, 200, 300))
+        world.hubs[0].commands.clear()
+        await asyncio.sleep(10.0)
+        for work in world.works:
+            work.urls = 0
+        world.cut(2, 60.0)
+        await asyncio.sleep(20.0)
+        for hub in world.hubs[:2]:
+            found = hub.whole.views.whole()
+            pages = [line.pages for line in found.hubs]
+            assert found.counters.crawled == sum(pages) == world.crawled
+            assert [line.place for line in found.hubs] == [f"place-{n}" for n in range(HUBS)]
+            assert [line.hub for line in found.away] == [2]
+            assert found.hubs[2].away_since.startswith("at ")
+            assert [line.is_own for line in found.hubs].index(True) == hub.whole.number
+
+    run(test())
+
+
+def test_a_count_is_small_and_only_names_of_this_version_are_added() -> None:
+    async def test() -> None:
+        world = calm()
+        counters = world.works[1].counters
+        counters.crawled = 10**12
+        for group in ("dropped", "failed", "kept"):
+            getattr(counters, group).update(
+                {f"{group}, a long reason, {n}" * 3: n for n in range(500)}
+            )
+        counters.levels.update(
+            {f"{kind}/{n}": 10**9 for kind in ("found", "ended") for n in range(11)}
+        )
+        await asyncio.sleep(5.0)
+        found = world.hubs[0].whole.views.whole().counters
+        assert found.crawled == 10**12
+        assert sum(found.dropped.values()) == counters.dropped.total()
+        assert len(found.dropped) <= 16
+        odd = Count(
+            *("place", "running", 1.0, 1.0, 1.0, 0),
+            {"crawled": 2, "__class__": 1, "under_way": 7, "codes": 3},
+            {"to_dict": {"a": 1}, "codes": {"2xx": 1}},
+        )
+        await asyncio.sleep(0.1)
+        world.hubs[2].peers.send(0, odd)
+        await asyncio.sleep(0.1)
+        again = world.hubs[0].whole.views.whole().counters
+        assert again.crawled == 10**12 + 2
+        assert again.codes == Counter({"2xx": 1})
+
+    run(test())
+
+
+# The tests see what they are there for
+
+
+def places_before_all_have_spoken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Allotment, "unheard", [])
+
+
+def one_wave(patch: pytest.MonkeyPatch) -> None:
+    real = Waves.step
+
+    def step(self: Waves) -> object:
+        self._first = self._answers or {}
+        return real(self)
+
+    patch.setattr(Waves, "step", step)
+
+
+def mail_under_way_is_no_matter(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hub, "unapplied", 0)
+    one_wave(patch)
+
+
+@pytest.mark.parametrize(
+    ("plant", "works"),
+    [
+        (places_before_all_have_spoken, partial(meet_target, kills=True)),
+        (one_wave, find_end),
+        (mail_under_way_is_no_matter, find_end),
+    ],
+)
+def test_planted_faults(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    works: Callable[[], Coroutine[Any, Any, None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch)
+    seen = 0
+    for seed in range(40):
+        try:
+            run(works(), seed)
+        except AssertionError:
+            seen += 1
+            break
+    assert seen

@@ -1,0 +1,206 @@
+"""This process among all hubs of its crawl: what `hub.whole` asks of it, and commands for all hubs.
+
+A command of OF_ALL is carried out by hub 0, for itself as in a crawl with one hub; then all others
+obey. An answer says for which hubs it holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from scrapy.crawler import Crawler
+
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.steering import SteeringError, kept_reasons
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub.buckets import Buckets
+from webcrawl.hub.steering import NoAnswerError
+from webcrawl.hub.views import State
+from webcrawl.hub.whole import WholeCrawl
+from webcrawl.live.livecrawl import RefusalError
+from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.report.lines import hubs_text
+from webcrawl.scope import ScopeError
+from webcrawl.scope.rules import check_entry
+from webcrawl.scrapy_private import reads_seeds
+from webcrawl.wording import counted
+
+if TYPE_CHECKING:
+    from webcrawl.extensions.steering import SteeringExtension
+
+logger = logging.getLogger(__name__)
+
+OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target", "retry"})
+
+
+class HubProcess:
+    """`hub.several.Process` of a hub. `unapplied` is the number of mails under way."""
+
+    def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
+        self._crawler = crawler
+        self._unapplied = unapplied
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> State:
+        return crawl_of(self._crawler).state
+
+    @property
+    def elapsed_s(self) -> float:
+        return crawl_of(self._crawler).elapsed_s
+
+    @property
+    def unapplied(self) -> int:
+        return self._unapplied()
+
+    def has_seeds(self) -> bool:
+        engine, scheduler = self._crawler.engine, crawl_of(self._crawler).scheduler
+        is_starting = engine is not None and reads_seeds(engine)
+        return is_starting or (scheduler is not None and scheduler.holds_work())
+
+    def stop(self) -> None:
+        self._stopping = asyncio.ensure_future(self._crawler.stop_async())
+
+    def wake(self) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.wake()
+
+    def give_back(self) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.give_back(lambda host: True)
+
+    async def explain(self, url: str) -> list[str]:
+        explain = crawl_of(self._crawler).explain
+        if canonicalize(url) != url or explain is None:
+            raise NoAnswerError("this hub cannot explain it")
+        whole = self.whole
+        if Buckets(whole.hubs).hub_of(host_of(url)) != whole.number:
+            raise NoAnswerError("it is a URL of another hub")
+        try:
+            return await explain(url)
+        except RefusalError as error:
+            raise NoAnswerError(str(error)) from None
+
+    @property
+    def whole(self) -> WholeCrawl:
+        whole = crawl_of(self._crawler).whole
+        assert whole is not None
+        return whole
+
+    @property
+    def _steering(self) -> SteeringExtension:
+        """Carries commands out in this hub. SteeringError."""
+        steering = crawl_of(self._crawler).steering
+        if steering is None:
+            raise SteeringError("this crawl cannot be steered")
+        return cast("SteeringExtension", steering)
+
+    # Commands
+
+    async def do(self, command: str, arguments: Sequence[str], by: str) -> str:
+        """Carry out a command of this hub's user, in all hubs or here. SteeringError.
+
+        `arguments` of allow and deny are entries: no file is read at another hub.
+        """
+        whole = self.whole
+        if command == "status":
+            return await self._status(by)
+        if command not in OF_ALL:
+            here = await self._steering.carry_out(command, arguments, by)
+            return f"hub {whole.number} of {whole.hubs}: {here}"
+        if whole.number == 0 or (command == "stop" and 0 in whole.away):
+            return await self._do_in_all(command, arguments, by)
+        try:
+            return await whole.steering.ask(0, command, arguments)
+        except NoAnswerError as error:
+            raise SteeringError(str(error)) from None
+
+    async def _status(self, by: str) -> str:
+        here = await self._steering.carry_out("status", (), by)
+        whole, target = self.whole.views.whole(), self.whole.share.goal
+        of_target = f" of {target:,}" if target else ""
+        return (
+            f"{hubs_text(whole)}: {whole.counters.crawled:,}{of_target} pages,"
+            f" {max(whole.counters.pending, 0):,} URLs queued, {whole.pages_per_s:.1f} pages/s;"
+            f" hub {whole.hub}: {here}"
+        )
+
+    async def _do_in_all(self, command: str, arguments: Sequence[str], by: str) -> str:
+        """Carry out a command at this hub, and have all others obey."""
+        whole = self.whole
+        answer = await self._steering.carry_out(command, arguments, by)
+        if command in ("target", "stop"):
+            return f"{_hubs(whole.hubs, whole.away)}: {answer}"
+        reached = await whole.steering.spread(
+            is_paused={"pause": True, "resume": False}.get(command),
+            retry=tuple(kept_reasons(arguments)) if command == "retry" else (),
+        )
+        if reached.queued:
+            answer += f"; {reached.queued:,} at other hubs"
+        if reached.unanswered:
+            sent = counted(reached.unanswered, "request")
+            answer += f"; at other hubs {sent} sent before still without an answer"
+        if reached.missing and command != "retry":
+            answer += "; each other hub obeys when it is there"
+        return f"{_hubs(whole.hubs, reached.missing)}: {answer}"
+
+    async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
+        """Hub 0: carry out a command of another hub's user in all hubs. NoAnswerError."""
+        try:
+            return await self._steering.log(command, arguments, by, self._do_for_another)
+        except SteeringError as error:
+            raise NoAnswerError(str(error)) from None
+
+    async def _do_for_another(self, command: str, arguments: Sequence[str], by: str) -> str:
+        if command not in OF_ALL:
+            raise SteeringError(f"{command} is of one hub alone")
+        if command in ("allow", "deny"):
+            try:
+                for entry in arguments:
+                    check_entry(command, entry)
+            except ScopeError as error:
+                raise SteeringError(str(error)) from None
+        return await self._do_in_all(command, arguments, by)
+
+    async def obey(
+        self, is_paused: bool | None, added: Orders, retry: Sequence[str]
+    ) -> tuple[int, int]:
+        """Carry out orders of hub 0: how many requests have no answer yet, and how many URLs are
+        queued again. NoAnswerError.
+        """
+        try:
+            reasons = kept_reasons(retry)
+            unanswered = await self._steering.follow(is_paused, added)
+            queued = await self._server.retry(reasons, time.monotonic()) if reasons else 0
+        except (SteeringError, StoreError) as error:
+            logger.error("steering: orders of hub 0 are not carried out: %s", error)
+            raise NoAnswerError(str(error)) from None
+        self.wake()
+        return unanswered, queued
+
+    async def recall(self, target: int) -> int:
+        """Hub 0: the lowest target that can be met exactly instead of `target`. SteeringError."""
+        try:
+            return await self.whole.recall(target)
+        except NoAnswerError as error:
+            raise SteeringError(str(error)) from None
+
+    @property
+    def _server(self) -> FrontierServer:
+        return cast("FrontierServer", crawl_of(self._crawler).frontier)
+
+
+def _hubs(hubs: int, missing: Sequence[int]) -> str:
+    """The hubs for which an answer holds."""
+    if not missing:
+        return f"all {hubs} hubs"
+    done = [str(hub) for hub in range(hubs) if hub not in missing]
+    return f"{counted(len(done), 'hub')} ({', '.join(done)}) of {hubs}"

@@ -1,0 +1,177 @@
+"""Makes the JOBDIR of a hub whose machine is lost: from a checkpoint, or empty (`scrapy hub`).
+
+A JOBDIR of an earlier time has forgotten which mail it has sent since. So its mail goes on at
+higher numbers (`frontier.mailbox`), and so begins the mail of an empty one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.folderlock import LOCK
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
+from webcrawl.frontier.disk.identity import read_identity, read_numbers
+from webcrawl.frontier.mailbox import JUMP, jump
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub import claims
+from webcrawl.hub.bus import Bus, Refused
+from webcrawl.hub.checkpoints import (
+    NAME,
+    STATE,
+    Checkpoint,
+    Found,
+    copy_file,
+    newest,
+)
+from webcrawl.hub.claims import Claim, write_claim
+from webcrawl.hub.packets import SILENCE_S, hub_subject
+from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.synced import sync_folder
+
+_PART: Final = "restoring"  # in JOBDIR
+_CHECK_S: Final = 1.0  # between two looks at a record
+
+
+async def refuse_if_owned(
+    bus: Bus,
+    crawl: str,
+    hub: int,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> int:
+    """The epoch of the last process that was the hub. Refused if it lives, and renews its record.
+
+    Takes SILENCE_S if it was killed. BusError.
+    """
+    key = hub_subject(hub)
+    owner, before = await read(bus, key, OwnerRecord)
+    if owner is None or owner.crawl != crawl:
+        return 0
+    for _ in range(0 if owner.is_free else int(SILENCE_S / _CHECK_S)):
+        await sleep(_CHECK_S)
+        entry = await bus.get(key)
+        if entry is None or entry.revision != before:
+            raise Refused(f"hub {hub} of the crawl {crawl} runs: stop it first")
+    return owner.epoch
+
+
+async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
+    """What a hub is that begins empty in the crawl on the bus. Refused, BusError."""
+    crawl, _ = await read(bus, CRAWL, CrawlRecord)
+    if crawl is None:
+        raise Refused("the bus has no crawl")
+    if crawl.version != version:
+        raise Refused(
+            f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is {version}"
+        )
+    if crawl.hubs == 1:
+        raise Refused("the crawl has one hub, so all is lost: begin it anew, with an empty JOBDIR")
+    if not 0 <= hub < crawl.hubs:
+        raise Refused(f"the crawl {crawl.id} has the hubs 0 to {crawl.hubs - 1}")
+    epoch = await refuse_if_owned(bus, crawl.id, hub)
+    # A restored hub is followed by an owner of a higher epoch: there were fewer jumps than epochs.
+    return Claim(crawl.id, hub, crawl.hubs, mail_after=epoch * JUMP)
+
+
+def find_checkpoint(given: Path) -> Found:
+    """The checkpoint in a hub's folder, or the only one in CLUSTER_CHECKPOINTS.
+
+    StoreError, OSError.
+    """
+    homes = sorted({path.parents[1] for path in given.glob(f"*/[0-9]*/{NAME}")})
+    if len(homes) > 1:
+        raise StoreError(f"give one of {', '.join(map(str, homes))}")
+    found = newest(homes[0] if homes else given)
+    if found is None:
+        raise StoreError(f"{given} has no checkpoint")
+    return found
+
+
+def refuse_if_used(jobdir: Path) -> None:
+    """StoreError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
+    left = {LOCK, _PART, STATE, claims.NAME}
+    if jobdir.exists() and {path.name for path in jobdir.iterdir()} - left:
+        raise StoreError(f"{jobdir} is not empty")
+
+
+def restore(found: Found, jobdir: Path) -> None:
+    """Make `jobdir` from a checkpoint. StoreError, OSError.
+
+    After a kill it can be restored again.
+    """
+    refuse_if_used(jobdir)
+    claim, part = found[1].claim, jobdir / _PART
+    with ExitStack() as opened:
+        opened.callback(JobFolder(jobdir).close)
+        opened.callback(shutil.rmtree, part, ignore_errors=True)
+        _copy_back(*found, part)
+        mark_restored(part / FOLDER, claim)
+        sync_folder(part / FOLDER)
+        if claim.hubs > 1:
+            write_claim(part, claim)
+        for name in (STATE, claims.NAME, FOLDER):  # the frontier last
+            with suppress(FileNotFoundError):
+                (part / name).rename(jobdir / name)
+        _sync_names(jobdir)
+
+
+def restore_in_place(jobdir: Path, claim: Claim) -> None:
+    """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
+    job = JobFolder(jobdir)
+    try:
+        mark_restored(jobdir / FOLDER, claim)
+    finally:
+        job.close()
+
+
+def begin(jobdir: Path, claim: Claim) -> None:
+    """Make `jobdir` for a hub that begins empty. StoreError, OSError."""
+    refuse_if_used(jobdir)
+    job = JobFolder(jobdir)
+    try:
+        write_claim(jobdir, claim)
+        _sync_names(jobdir)
+    finally:
+        job.close()
+
+
+def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
+    shutil.rmtree(part, ignore_errors=True)
+    (part / FOLDER).mkdir(parents=True)
+    for name, file in checkpoint.files.items():
+        try:
+            is_whole = copy_file(folder / name, part / name).digest == file.digest
+        except FileNotFoundError:
+            is_whole = False
+        if not is_whole:
+            raise StoreError(f"{folder} is damaged: {name} is not as it was written")
+        os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
+
+
+def mark_restored(frontier: Path, claim: Claim) -> None:
+    """Let the mail of a closed frontier go on at higher numbers. StoreError."""
+    db = Database(frontier, damaged_log=False)
+    try:
+        identity, numbers = read_identity(db), read_numbers(db)
+        if identity is None or numbers is None:
+            raise StoreError(f"{frontier} is no frontier: it is empty")
+        if claim.hubs > 1:
+            others = (other for other in range(claim.hubs) if other != claim.number)
+            jump(numbers.setdefault("mail", {}), others, claim.mail_after)
+            db.put(rows.NUMBERS, json.dumps(numbers).encode())
+            db.commit()
+    finally:
+        db.close()
+
+
+def _sync_names(jobdir: Path) -> None:
+    sync_folder(jobdir)
+    sync_folder(jobdir.absolute().parent)

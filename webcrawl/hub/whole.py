@@ -1,0 +1,341 @@
+"""A crawl with several hubs as a whole, as one of them sees it: numbers, target, orders and end.
+
+Hub 0 leads. `views`, `target`, `ending` and `steering` decide; this module says it to the other
+hubs, and does here what they say. Nobody relies on a letter: what must be known is said again when
+a session begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+from webcrawl.frontier.base import TARGET_MET
+from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.bus import BusError
+from webcrawl.hub.ending import FINISHED, STOPPED, End, Quiet, Reason, Wave, Waves
+from webcrawl.hub.ends import Ends
+from webcrawl.hub.mesh import Letter, Mesh
+from webcrawl.hub.steering import OBEY_S, HubSteering, NoAnswerError, Obedient
+from webcrawl.hub.streams import Clock
+from webcrawl.hub.target import Allotment, Places, Share, Uses
+from webcrawl.hub.views import Count, State, Views
+from webcrawl.wording import counted
+
+logger = logging.getLogger(__name__)
+
+STEP_S: Final = 0.25  # between two looks at places and the end
+COUNT_S: Final = 1.0  # between two `Count`
+DECLARE_S: Final = 5.0
+LOOK_S: Final = 2.0  # between two looks at the record of ends, while a hub is away
+IDLE_S: Final = 15.0  # until a line says what this hub waits for
+AGAIN_S: Final = 600.0  # between two lines of the same
+
+
+class Process(Obedient, Protocol):
+    """The process of this hub."""
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def elapsed_s(self) -> float: ...
+
+    @property
+    def unapplied(self) -> int:
+        """Mail to other hubs that is not known to be applied."""
+
+    def has_seeds(self) -> bool:
+        """Whether the spider still gives seeds, or links and commands are on their way."""
+
+    def stop(self) -> None:
+        """A user has stopped the crawl at another hub."""
+
+    def wake(self) -> None:
+        """The crawl has ended, or leases are given again."""
+
+
+class WholeCrawl:
+    """Of hub `number` of `hubs`. Memory: a `Count` for each hub.
+
+    views -- its numbers
+    steering -- commands for all hubs
+    share -- this hub's part of the target, and why the crawl has ended
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        server: FrontierServer,
+        frontier: LocalFrontier,
+        views: Views,
+        process: Process,
+        ends: Ends,
+        *,
+        clock: Clock,
+        utc: Callable[[], str],
+    ) -> None:
+        """`server` serves `frontier`. `server.target` is the goal, if this is hub 0."""
+        self.number, self.hubs = mesh.number, mesh.hubs
+        self.views = views
+        self.share = server.whole = Share(server.counters)
+        self.steering = HubSteering(mesh, server, process)
+        self.steering.on_obeyed = self._be_free
+        self._mesh = mesh
+        self._server = server
+        self._frontier = frontier
+        self.process = process
+        self._ends = ends
+        self._declaring: asyncio.Task[None] | None = None
+        self._clock = clock
+        self._utc = utc
+        self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
+        self._target = Allotment(mesh.hubs, server.target)
+        self._said: Uses | None = None  # to hub 0, in this session
+        self._waves = Waves(mesh.hubs)
+        self._wave = 0  # that this hub has not answered yet
+        self._counted_at = self._busy_at = clock()
+        self._line, self._line_at = "", 0.0
+        self._listen()
+
+    def __repr__(self) -> str:
+        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._target!r} {self._waves!r}>"
+
+    def _listen(self) -> None:
+        mesh = self._mesh
+        mesh.on_begin(self._begin)
+        mesh.on_end(self._end_session)
+        mesh.on_letter(Count, self.views.hear)
+        mesh.on_letter(End, self._hear_end)
+        mesh.on_letter(Places, self._hear_places)
+        mesh.on_letter(Wave, self._hear_wave)
+        mesh.on_letter(Uses, self._target.hear)  # only hub 0 uses what these say
+        mesh.on_letter(Quiet, self._waves.answer)
+        if self.number == 0:
+            self._target.begin(0)
+            self.share.is_steered = True
+
+    # Sessions
+
+    @property
+    def away(self) -> list[int]:
+        """The hubs without a session with this one."""
+        return [hub for hub in self._others if not self._mesh.is_connected(hub)]
+
+    def _begin(self, hub: int, was_lost: bool) -> None:
+        """A lost hub keeps its places of the target: nobody else uses them."""
+        self.views.begin(hub)
+        if self.share.end:
+            self._mesh.send(hub, End(self.share.end))
+        self._mesh.send(hub, self._measure())
+        if self.number == 0:
+            self._target.begin(hub)
+            self._mesh.send(hub, self.steering.state())
+        elif hub == 0:
+            self.share.begin()
+            self._said = None
+            self._say_uses()
+
+    def _end_session(self, hub: int) -> None:
+        self.views.end(hub, self._utc())
+        self._waves.void()
+        if self.number == 0:
+            self._target.end(hub)
+
+    def _send_to_all(self, letter: Letter) -> None:
+        for hub in self._others:
+            self._mesh.send(hub, letter)
+
+    async def run(self) -> None:
+        """Until this task is cancelled, which may be after the end."""
+        looks_at = 0.0
+        while True:
+            try:
+                self.step()
+                if self.away and self._clock() >= looks_at:
+                    looks_at = self._clock() + LOOK_S
+                    await self._look_for_record()
+            except Exception:  # our own fault: the crawl goes on
+                logger.exception("The hub failed in its round")
+            await asyncio.sleep(STEP_S)
+
+    async def _look_for_record(self) -> None:
+        """This hub may not have heard the end."""
+        with suppress(BusError, TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                reason = await self._ends.look()
+                if reason is not None:
+                    self._follow(reason, "The crawl has ended while this hub was away: %s")
+
+    def step(self) -> None:
+        """Once each STEP_S."""
+        now = self._clock()
+        if now >= self._counted_at + COUNT_S:
+            self._counted_at = now
+            self._send_to_all(self._measure())
+        if self.number == 0:
+            self._lead_target()
+        else:
+            self._say_uses()
+        if self._is_quiet():
+            self._look_for_end()
+        elif not self._lacks_places():
+            self._busy_at = now
+        self._say_what_is_waited_for(now)
+
+    def _measure(self) -> Count:
+        process = self.process
+        state = process.state, process.elapsed_s, process.unapplied
+        return self.views.measure(*state, self._clock())
+
+    # The target
+
+    def _lead_target(self) -> None:
+        self._target.hear(0, self._uses())
+        for hub, word in self._target.words():
+            if hub:
+                self._mesh.send(hub, word)
+            else:
+                self.share.hear(word, self._server.out)
+                self._target.hear(0, self._uses())
+                self._server.places_changed()
+        if self._target.is_met:
+            self.end(TARGET_MET)
+
+    def _hear_places(self, hub: int, word: Places) -> None:
+        if hub == 0:
+            self.share.hear(word, self._server.out)
+            self._say_uses()
+            self._server.places_changed()
+
+    def _uses(self) -> Uses:
+        return self.share.uses(self._server.out, self._frontier.fresh)
+
+    def _say_uses(self) -> None:
+        uses, said = self._uses(), self._said
+        # Without a target only what hub 0 waits for.
+        if said is None or (uses != said if self.share.goal else uses.heard != said.heard):
+            self._said = uses
+            self._mesh.send(0, uses)
+
+    def _lacks_places(self) -> bool:
+        """Whether nothing can be fetched here before hub 0 says more."""
+        has_none = self.share.goal and not (self._server.out or self._uses().free)
+        return self.share.is_held or bool(has_none)
+
+    async def recall(self, goal: int) -> int:
+        """Hub 0: let all hubs give back their unused places, before `goal` is set.
+
+        Returns the lowest goal that there can be. `set_goal` must follow. NoAnswerError: some have
+        no limit so far, and have not heard of one.
+        """
+        self._target.recall(goal)
+        for _ in range(int(OBEY_S / STEP_S)):
+            self._lead_target()
+            if self._target.is_recalled:
+                break
+            await asyncio.sleep(STEP_S)
+        if not self._target.goal and (self.away or not self._target.is_recalled):
+            hubs = _hubs(self.away or self._others)
+            raise NoAnswerError(f"no target can be set without the answer of {hubs}")
+        return self._target.lowest
+
+    def set_goal(self, goal: int) -> None:
+        """Hub 0: the goal from now on, 0: none."""
+        self._target.set_goal(goal)
+        self._lead_target()
+
+    # The end
+
+    def _is_quiet(self) -> bool:
+        """The frontier is finished, and nothing is on its way into it, or out of it."""
+        process = self.process
+        return self._frontier.is_finished() and not (process.has_seeds() or process.unapplied)
+
+    def _look_for_end(self) -> None:
+        """This hub is quiet."""
+        if self.number:
+            if self._wave:
+                self._mesh.send(0, Quiet(self._wave, self._activity()))
+                self._wave = 0
+        elif not self.away:
+            step = self._waves.step()
+            if step == FINISHED:
+                self.end(FINISHED)
+            elif isinstance(step, Wave):
+                self._waves.answer(0, Quiet(step.number, self._activity()))
+                self._send_to_all(step)
+
+    def _activity(self) -> int:
+        sent = sum(last for _, last in self._frontier.outbox.values())
+        return sent + sum(self._frontier.inbox.values())
+
+    def _hear_wave(self, hub: int, wave: Wave) -> None:
+        if hub == 0:
+            self._wave = wave.number
+            if self._is_quiet():
+                self._look_for_end()
+
+    def end(self, reason: Reason) -> None:
+        """End the crawl in all hubs, for those that are away too."""
+        if not self.share.end:
+            self._has_ended(reason)
+            self._declaring = asyncio.create_task(self._declare(reason))
+
+    async def _declare(self, reason: Reason) -> None:
+        with suppress(BusError, TimeoutError):  # a hub that is away waits for the others
+            async with asyncio.timeout(DECLARE_S):
+                await self._ends.declare(reason)
+
+    def _has_ended(self, reason: Reason) -> None:
+        self.share.end = reason
+        self._send_to_all(End(reason))
+        self.process.wake()
+
+    def _hear_end(self, hub: int, end: End) -> None:
+        """Hub 0 ends the crawl. Any hub may stop it, as its user may without hub 0."""
+        if hub == 0 or end.reason == STOPPED:
+            self._follow(end.reason, f"Hub {hub} has ended the crawl in all hubs: %s")
+
+    def _follow(self, reason: Reason, line: str) -> None:
+        if not self.share.end:
+            logger.info(line, reason)
+            self._has_ended(reason)
+            if reason == STOPPED:
+                self.process.stop()
+
+    # What this hub waits for
+
+    def _be_free(self) -> None:
+        """Hub 0 has said how the crawl is steered."""
+        self.share.is_steered = True
+        self._server.places_changed()
+        self.process.wake()
+
+    def _say_what_is_waited_for(self, now: float) -> None:
+        line = "" if self.share.end or now < self._busy_at + IDLE_S else self._waits_for()
+        if line and (line != self._line or now >= self._line_at + AGAIN_S):
+            logger.warning("%s", line)
+            self._line_at = now
+        self._line = line
+
+    def _waits_for(self) -> str:
+        away, here = self.away, "Nothing is left to do here"
+        if self.share.is_held:
+            away, here = [0], "Hub 0 has not said how the crawl is steered"
+        elif not self._is_quiet():
+            here = "No page is left of the target here"
+        if not away:
+            return ""
+        return (
+            f"{here}: this hub waits for {_hubs(away)}. Start what is not running with its JOBDIR,"
+            " or end all with scrapy ctl stop"
+        )
+
+
+def _hubs(numbers: Sequence[int]) -> str:
+    return f"{counted(len(numbers), 'hub')} ({', '.join(map(str, numbers))})"
