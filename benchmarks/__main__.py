@@ -14,6 +14,7 @@ from types import ModuleType
 from benchmarks import (
     calls,
     cores,
+    hub,
     main_text,
     memory,
     overheads,
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "memory": memory,
     "soak": soak,
     "store": store,
+    "hub": hub,
     "overheads": overheads,
     "seeds": seeds,
     "scale": scale,

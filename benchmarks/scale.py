@@ -1,7 +1,7 @@
-"""The plan for 15 billion pages in four weeks: a model of 4 to 1,000 nodes. It crawls nothing.
+"""The plan for 15 billion pages in four weeks: a model of 1 to 256 hubs. It crawls nothing.
 
-Domains of the sizes that Common Crawl publishes, or those of a list of URLs, go to shards as a
-crawl's do. Each node serves all its hosts equally, with their delay. docs/machines.md has the
+Domains of the sizes that Common Crawl publishes, or those of a list of URLs, go to hubs as a
+crawl's do. The hosts of a hub are asked equally often, with their delay. docs/machines.md has the
 results.
 """
 
@@ -15,15 +15,10 @@ from typing import NamedTuple
 
 from benchmarks.crawls import NotDone, say
 from benchmarks.scale_model import (
-    BUCKETS,
     Course,
     Hosts,
     Prices,
-    address_writes,
     buckets_of,
-    by_size,
-    dealt,
-    heartbeats,
     imbalance,
     joined,
     monthly,
@@ -31,28 +26,24 @@ from benchmarks.scale_model import (
     pages_of,
     ranges,
     time_of_share,
-    totals,
-    traffic,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
 from webcrawl.experiments.plots import MISSING, Line, Panel, save
-from webcrawl.settings import DOWNLOAD_DELAY, FRONTIER_ACTIVE_HOSTS
+from webcrawl.hub.buckets import HUBS_MAX
+from webcrawl.settings import DOWNLOAD_DELAY
 
 DAY_S = 86_400.0
-NODES = (4, 8, 12, 16, 32, 64, 128, 256, 512, 1000)
-SLOW_HOLD_S = 5.0  # what a longer wait would bring
+HUBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--pages", type=float, default=15e9, help="pages of the crawl")
     add("--days", type=float, default=28, help="days of the crawl")
-    add("--nodes", type=int, nargs="+", default=NODES, help="numbers of nodes")
-    add("--shards-per-node", type=int, nargs="+", default=[8], help="numbers of shards per node")
-    add("--node-rate", type=float, default=800, help="pages/s of a node (measured: two cores)")
+    add("--hubs", type=int, nargs="+", default=HUBS, help="numbers of hubs")
+    add("--hub-rate", type=float, default=3100, help="pages/s of a hub (measured: one core)")
     add("--delay", type=float, default=DOWNLOAD_DELAY, help="seconds between pages of a host")
     add("--urls-per-page", type=float, default=6.5, help="known URLs per page (IRLbot: 41 of 6.3)")
-    add("--links", type=float, default=10, help="links per page to other domains, after filters")
     add("--heavy", type=float, default=0.1, help="share of all URLs of one more domain")
     add("--domain-budget", type=float, default=1e6, help="pages per domain at most")
     add("--host-budget", type=float, default=80_000, help="pages per host at most")
@@ -64,24 +55,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--usd-disk", type=float, default=Prices().disk_tb, help="of a TB of NVMe")
     add("--usd-archive", type=float, default=Prices().archive_tb, help="of a TB of the archive")
     add("--seed", type=int, default=1, help="of the draws")
-    add("--csv", type=Path, help="writes one row per number of nodes and of shards")
+    add("--csv", type=Path, help="writes one row per number of hubs")
     add("--plot", type=Path, help="writes an SVG file (needs matplotlib)")
 
 
 class Skew(NamedTuple):
-    """The largest node's share of hosts or pages, divided by the mean share."""
+    """The largest hub's share of pages, divided by the mean share."""
 
-    hosts: float
     pages: float
-    pages_moved: float  # after whole shards were moved to even it out
     heavy: float  # of all URLs, with the one domain more
-    heavy_moved: float
     budget: float  # of pages within the two budgets
-    budget_moved: float
 
 
 class Times(NamedTuple):
-    """How long the nodes take at their full speed, shards moved; shares are of all pages."""
+    """How long the hubs take at their full speed; shares are of all pages."""
 
     days_to_half: float
     days_to_95: float
@@ -89,35 +76,18 @@ class Times(NamedTuple):
     days: float
     budget_pages_share: float  # that the budgets leave
     budget_share_in_time: float
-    budget_days_to_95: float
     budget_days: float
 
 
-class Bus(NamedTuple):
-    """Per second, at the plan's speed; `full_...` at the full speed of all nodes."""
-
-    links: float
-    rows_per_message: float
-    messages: float  # with their answers
-    messages_by_node: float  # if the shards of a node shared messages
-    messages_by_node_held: float  # and a link waited for SLOW_HOLD_S
-    megabytes: float
-    address_writes: float  # if each host is crawled to its end without a pause
-    address_writes_most: float  # if each host pauses after each page
-    heartbeats: float
-    full_pages: float
-    full_messages: float
-    full_address_writes: float
-    full_address_writes_most: float
-
-
 class Machines(NamedTuple):
-    """All nodes, at the plan's speed."""
+    """All machines, at the plan's speed; `largest_...` of the largest hub."""
 
     cores: float
+    hub_cores: float
     memory_gb: float
-    largest_memory_gb: float  # of the largest node
+    largest_memory_gb: float
     frontier_tb: float
+    largest_frontier_tb: float
     archive_tb: float
     gbit_per_s: float
     machines_usd: float  # a month
@@ -125,26 +95,24 @@ class Machines(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One size of the cluster."""
+    """One number of hubs."""
 
-    nodes: int
-    shards: int
+    hubs: int
     skew: Skew
     times: Times
-    bus: Bus
     machines: Machines
 
     def cells(self) -> dict[str, float]:
-        parts = (self.skew, self.times, self.bus, self.machines)
+        parts = (self.skew, self.times, self.machines)
         named = {
             f"{type(p).__name__.lower()}_{k}": v for p in parts for k, v in p._asdict().items()
         }
-        return {"nodes": self.nodes, "shards": self.shards} | named
+        return {"hubs": self.hubs} | named
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    if min(arguments.nodes) < 2 or max(arguments.nodes) > BUCKETS:
-        raise NotDone(f"--nodes: 2 to {BUCKETS}, at least one bucket each")
+    if min(arguments.hubs) < 1 or max(arguments.hubs) > HUBS_MAX:
+        raise NotDone(f"--hubs: 1 to {HUBS_MAX}")
     pages = arguments.pages
     if arguments.list:
         try:
@@ -168,137 +136,82 @@ def simulated(web: Sequence[Domains], arguments: argparse.Namespace) -> Iterator
     budgeted = with_budgets(web, arguments.domain_budget, arguments.host_budget)
     webs = [web, with_heavy(web, arguments.heavy), budgeted]
     buckets = [buckets_of(each, arguments.seed) for each in webs]
-    for nodes in arguments.nodes:
-        for per_node in arguments.shards_per_node:
-            shards = nodes * min(per_node, BUCKETS // nodes)
-            say(f"  {nodes} nodes, {shards} shards")
-            plain, heavy, budget = (Placed(each, shards, nodes) for each in buckets)
-            skew = skew_of(plain, heavy, budget)
-            yield Row(
-                nodes,
-                shards,
-                skew,
-                times_of(plain, budget, arguments),
-                bus_of(plain, arguments),
-                machines_of(plain, skew, arguments),
-            )
+    for hubs in arguments.hubs:
+        say(f"  {hubs} hubs")
+        plain, heavy, budget = (on_hubs(each, hubs) for each in buckets)
+        skew = Skew(
+            *(imbalance([pages_of(hub) for hub in each]) for each in (plain, heavy, budget))
+        )
+        yield Row(
+            hubs,
+            skew,
+            times_of(plain, budget, arguments),
+            machines_of(hubs, skew, arguments),
+        )
 
 
-class Placed:
-    """The hosts of a web on shards and nodes: neighbours together, or moved by size."""
-
-    def __init__(self, buckets: Sequence[Hosts], shards: int, nodes: int) -> None:
-        self.shards = [joined(buckets[at] for at in each) for each in ranges(shards)]
-        self.nodes = nodes
-        self.sizes = [pages_of(shard) for shard in self.shards]
-        self.dealt = dealt(shards, nodes)
-        self.moved = min(self.dealt, by_size(self.sizes, nodes), key=self.largest)
-
-    def largest(self, placed: Sequence[int]) -> float:
-        return imbalance(totals(self.sizes, placed, self.nodes))
-
-    def hosts(self) -> float:
-        counts = [shard.total() for shard in self.shards]
-        return imbalance(totals(counts, self.dealt, self.nodes))
-
-    def courses(self, delay_s: float, node_rate: float) -> list[Course]:
-        """Of the nodes, after the move."""
-        held = [Hosts() for _ in range(self.nodes)]
-        for shard, node in zip(self.shards, self.moved, strict=True):
-            held[node].update(shard)
-        active = FRONTIER_ACTIVE_HOSTS * len(self.shards) / self.nodes
-        rate = min(node_rate, active / delay_s)
-        return [Course(hosts, delay_s, rate) for hosts in held]
+def on_hubs(buckets: Sequence[Hosts], hubs: int) -> list[Hosts]:
+    return [joined(buckets[at] for at in each) for each in ranges(hubs)]
 
 
-def skew_of(plain: Placed, heavy: Placed, budget: Placed) -> Skew:
-    both = [
-        each.largest(placed)
-        for each in (plain, heavy, budget)
-        for placed in (each.dealt, each.moved)
-    ]
-    return Skew(plain.hosts(), *both)
-
-
-def times_of(plain: Placed, budget: Placed, arguments: argparse.Namespace) -> Times:
-    in_s, pages = DAY_S * arguments.days, sum(plain.sizes)
-    free, bound = (each.courses(arguments.delay, arguments.node_rate) for each in (plain, budget))
+def times_of(
+    plain: Sequence[Hosts], budget: Sequence[Hosts], arguments: argparse.Namespace
+) -> Times:
+    in_s, pages = DAY_S * arguments.days, sum(map(pages_of, plain))
+    free, bound = (
+        [Course(hosts, arguments.delay, arguments.hub_rate) for hosts in each]
+        for each in (plain, budget)
+    )
     in_time = [sum(course.pages_at(in_s) for course in courses) for courses in (free, bound)]
     return Times(
         days_to_half=time_of_share(free, 0.5) / DAY_S,
         days_to_95=time_of_share(free, 0.95) / DAY_S,
         share_in_time=in_time[0] / pages,
         days=max(course.end_s for course in free) / DAY_S,
-        budget_pages_share=sum(budget.sizes) / pages,
+        budget_pages_share=sum(map(pages_of, budget)) / pages,
         budget_share_in_time=in_time[1] / pages,
-        budget_days_to_95=time_of_share(bound, 0.95) / DAY_S,
         budget_days=max(course.end_s for course in bound) / DAY_S,
     )
 
 
-def bus_of(plain: Placed, arguments: argparse.Namespace) -> Bus:
-    nodes, shards, links = plain.nodes, len(plain.shards), arguments.links
-    in_s, hosts = DAY_S * arguments.days, sum(shard.total() for shard in plain.shards)
-    rate = arguments.pages / in_s
-    full = min(nodes * arguments.node_rate, hosts / arguments.delay)
-    shared = traffic(rate, links, shards, shards // nodes)
-    writes = address_writes(rate, hosts, in_s)
-    full_writes = address_writes(full, hosts, arguments.pages / full)
-    return Bus(
-        links=shared.links,
-        rows_per_message=shared.per_message,
-        messages=shared.messages,
-        messages_by_node=traffic(rate, links, nodes, 1).messages,
-        messages_by_node_held=traffic(rate, links, nodes, 1, SLOW_HOLD_S).messages,
-        megabytes=shared.megabytes,
-        address_writes=writes[0],
-        address_writes_most=writes[1],
-        heartbeats=heartbeats(nodes),
-        full_pages=full,
-        full_messages=traffic(full, links, shards, shards // nodes).messages,
-        full_address_writes=full_writes[0],
-        full_address_writes_most=full_writes[1],
-    )
-
-
-def machines_of(plain: Placed, skew: Skew, arguments: argparse.Namespace) -> Machines:
-    pages, nodes = arguments.pages, plain.nodes
+def machines_of(hubs: int, skew: Skew, arguments: argparse.Namespace) -> Machines:
+    pages = arguments.pages
     rate = pages / (DAY_S * arguments.days)
-    needed = needs(
-        pages, rate, pages * arguments.urls_per_page, len(plain.shards), nodes, arguments.delay
-    )
+    needed = needs(pages, rate, pages * arguments.urls_per_page, hubs, arguments.delay)
     prices = Prices(
         arguments.usd_core, arguments.usd_memory, arguments.usd_disk, arguments.usd_archive
     )
-    rent = monthly(needed, prices, arguments.headroom)
+    largest = skew.pages / hubs
     return Machines(
         needed.cores,
+        needed.hub_cores,
         needed.memory_gb,
-        needed.memory_gb / nodes * skew.pages_moved,
+        needed.memory_gb * largest,
         needed.frontier_tb,
+        needed.frontier_tb * largest,
         needed.archive_tb,
         needed.gbit_per_s,
-        *rent,
+        *monthly(needed, prices, arguments.headroom),
     )
 
 
 def summary(web: Sequence[Domains], rows: Sequence[Row], arguments: argparse.Namespace) -> str:
-    """The line: the smallest cluster that is fast enough, and what grows with nodes."""
+    """The line: the fewest hubs that are fast enough, and what grows with hubs."""
     rate = arguments.pages / (DAY_S * arguments.days)
-    enough = [row for row in rows if row.nodes * arguments.node_rate >= arguments.headroom * rate]
+    enough = [row for row in rows if row.hubs * arguments.hub_rate >= arguments.headroom * rate]
     plan, first, last = (enough or rows[-1:])[0], rows[0], rows[-1]
-    needed, bus = plan.machines, plan.bus
+    needed = plan.machines
     return (
         f"{arguments.pages:,.0f} pages of {sum(each.number for each in web):,} domains, {rate:,.0f}"
-        f" pages/s: {plan.nodes} nodes with {plan.shards} shards: {needed.cores:.1f} cores,"
-        f" {needed.memory_gb:.0f} GB memory, {needed.frontier_tb:.1f} TB frontier,"
-        f" {needed.archive_tb:.0f} TB archive, {bus.messages:,.0f} messages/s,"
+        f" pages/s: {plan.hubs} hubs: {needed.cores:.1f} cores, {needed.hub_cores:.1f} of them of"
+        f" the hubs, {needed.memory_gb:.0f} GB memory, {needed.frontier_tb:.1f} TB frontier,"
+        f" {needed.archive_tb:.0f} TB archive; the largest hub {needed.largest_memory_gb:.0f} GB"
+        f" and {needed.largest_frontier_tb:.1f} TB;"
         f" {needed.machines_usd:,.0f} and {needed.archive_usd:,.0f} USD a month;"
         f" {100 * plan.times.share_in_time:.1f} % of the pages in {arguments.days:g} days;"
-        f" {first.nodes} to {last.nodes} nodes: largest node {first.skew.pages:.2f} to"
-        f" {last.skew.pages:.2f} times the mean (budgets: {first.skew.budget_moved:.2f} to"
-        f" {last.skew.budget_moved:.2f}), {first.bus.messages:,.0f} to"
-        f" {last.bus.messages:,.0f} messages/s"
+        f" {first.hubs} to {last.hubs} hubs: largest hub {first.skew.pages:.2f} to"
+        f" {last.skew.pages:.2f} times the mean (budgets: {first.skew.budget:.2f} to"
+        f" {last.skew.budget:.2f})"
     )
 
 
@@ -312,25 +225,23 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
-    nodes = [row.nodes for row in rows]
+    hubs = [row.hubs for row in rows]
     panels = {
-        "largest node / mean": {
-            "pages, shards as dealt": [row.skew.pages for row in rows],
-            "pages, shards moved": [row.skew.pages_moved for row in rows],
-            "within budgets, shards moved": [row.skew.budget_moved for row in rows],
+        "largest hub / mean": {
+            "pages": [row.skew.pages for row in rows],
+            "pages within budgets": [row.skew.budget for row in rows],
+            "URLs, with one heavy domain": [row.skew.heavy for row in rows],
         },
         "% of all pages in time": {
             "no budgets": [100 * row.times.share_in_time for row in rows],
             "within budgets": [100 * row.times.budget_share_in_time for row in rows],
         },
-        "messages/s, plan's speed": {
-            "shard to shard": [row.bus.messages for row in rows],
-            "node to node": [row.bus.messages_by_node for row in rows],
-            f"node to node, {SLOW_HOLD_S:g} s": [row.bus.messages_by_node_held for row in rows],
+        "GB memory of the largest hub": {
+            "GB": [row.machines.largest_memory_gb for row in rows],
         },
     }
     drawn = [
-        Panel(label, "nodes", [Line(name, nodes, y) for name, y in lines.items()], doubling=True)
+        Panel(label, "hubs", [Line(name, hubs, y) for name, y in lines.items()], doubling=True)
         for label, lines in panels.items()
     ]
-    save(path, "A crawl by many nodes, simulated", drawn)
+    save(path, "A crawl with many hubs, simulated", drawn)

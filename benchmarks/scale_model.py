@@ -1,4 +1,4 @@
-"""The arithmetic of a crawl by many nodes: buckets, politeness, bus, machines.
+"""The arithmetic of a crawl with many hubs: buckets, politeness, machines.
 
 For `benchmarks.scale`. Pure: no clock, no files; random draws are from the caller's seed.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import heapify, heapreplace
 from math import exp
 from random import Random
 from typing import NamedTuple
@@ -18,23 +17,21 @@ from xxhash import xxh3_64_intdigest
 from benchmarks.scale_web import Domains
 
 BUCKETS = 4096
-BATCH, HOLD_S = 500, 0.2  # links at most in a message, and the time that its first link waits
-HEARTBEAT_S = 3.0
 
 Hosts = Counter[float]
 """How many hosts have a number of pages."""
 
 
-# Domains to shards, shards to nodes
+# Domains to hubs
 
 
 def bucket_of(domain: str) -> int:
     return xxh3_64_intdigest(domain.encode()) % BUCKETS
 
 
-def ranges(shards: int) -> list[range]:
-    """The buckets of each shard."""
-    return [range(k * BUCKETS // shards, (k + 1) * BUCKETS // shards) for k in range(shards)]
+def ranges(hubs: int) -> list[range]:
+    """The buckets of each hub."""
+    return [range(k * BUCKETS // hubs, (k + 1) * BUCKETS // hubs) for k in range(hubs)]
 
 
 def buckets_of(web: Iterable[Domains], seed: int) -> list[Hosts]:
@@ -73,31 +70,6 @@ def pages_of(hosts: Mapping[float, int]) -> float:
     return sum(pages * count for pages, count in hosts.items())
 
 
-def dealt(shards: int, nodes: int) -> list[int]:
-    """The node of each shard, if neighbours go to one node."""
-    return [shard * nodes // shards for shard in range(shards)]
-
-
-def by_size(sizes: Sequence[float], nodes: int) -> list[int]:
-    """The node of each shard, if the largest shard that is left goes to the emptiest node."""
-    load = [(0.0, node) for node in range(nodes)]
-    heapify(load)
-    placed = [0] * len(sizes)
-    for shard in sorted(range(len(sizes)), key=lambda each: -sizes[each]):
-        size, node = load[0]
-        placed[shard] = node
-        heapreplace(load, (size + sizes[shard], node))
-    return placed
-
-
-def totals(sizes: Sequence[float], placed: Sequence[int], nodes: int) -> list[float]:
-    """The sum of the sizes on each node."""
-    sums = [0.0] * nodes
-    for size, node in zip(sizes, placed, strict=True):
-        sums[node] += size
-    return sums
-
-
 def imbalance(loads: Sequence[float]) -> float:
     """The largest load, divided by the mean."""
     return max(loads) * len(loads) / sum(loads)
@@ -107,9 +79,9 @@ def imbalance(loads: Sequence[float]) -> float:
 
 
 class Course:
-    """The pages that one node has fetched, over time, if it asks all its hosts equally often.
+    """The pages of one hub, over time, if its hosts are asked equally often.
 
-    Each host is asked every `delay_s` at most, and the node fetches `pages_per_s` at most. Between
+    Each host is asked every `delay_s` at most, and the hub serves `pages_per_s` at most. Between
     two points, in which hosts come to their ends, both rise in a straight line.
     """
 
@@ -137,7 +109,7 @@ class Course:
 
 
 def time_of_share(courses: Sequence[Course], share: float) -> float:
-    """Seconds until all nodes together have fetched `share` of their pages. By bisection."""
+    """Seconds until `share` of the pages of all hubs are fetched. By bisection."""
     wanted = share * sum(course.pages[-1] for course in courses)
     low, high = 0.0, max(course.end_s for course in courses)
     for _ in range(50):
@@ -149,61 +121,14 @@ def time_of_share(courses: Sequence[Course], share: float) -> float:
     return high
 
 
-# The bus
-
-
-class Traffic(NamedTuple):
-    """What goes over the bus, of all nodes, per second."""
-
-    links: float
-    per_message: float
-    messages: float  # with one answer for each
-    megabytes: float
-
-
-def traffic(
-    pages_per_s: float, links_per_page: float, ends: int, ends_per_node: int, hold_s: float = HOLD_S
-) -> Traffic:
-    """`ends` are the shards, or the nodes if a node's shards share messages.
-
-    A link goes to each end equally often, and over the bus to those on other nodes. A message goes
-    when it has BATCH links, or `hold_s` after its first one.
-    """
-    per_pair = pages_per_s * links_per_page / ends**2
-    pairs = ends * (ends - ends_per_node)
-    per_message = min(float(BATCH), 1 + per_pair * hold_s)
-    links = per_pair * pairs
-    size = bytes_per_link(per_message)
-    return Traffic(links, per_message, 2 * links / per_message, links * size / 1e6)
-
-
-def bytes_per_link(per_message: float) -> float:
-    """A curve through measured sizes (docs/machines.md): 156 alone, 55 of ten, 34 of 500."""
-    return float(34 + 122 * per_message**-0.72)
-
-
-def address_writes(pages_per_s: float, hosts: float, crawl_s: float) -> tuple[float, float]:
-    """KV writes per second for tenancies, (at least, at most), if no two hosts share an address.
-
-    One to take an address and one to give it back, after a minute without a page there. At least:
-    each host is crawled to its end without a pause. At most: all hosts take turns, so each pauses
-    after each page.
-    """
-    return 2 * hosts / crawl_s, 2 * pages_per_s
-
-
-def heartbeats(nodes: int) -> float:
-    """Messages per second if each node watches the heartbeats of all."""
-    return nodes * nodes / HEARTBEAT_S
-
-
 # Machines
 
 
 class Needs(NamedTuple):
-    """What a crawl needs, of all nodes."""
+    """What a crawl needs in all, and one hub with a mean share of it."""
 
     cores: float
+    hub_cores: float  # of these, of the hubs
     memory_gb: float
     frontier_tb: float
     archive_tb: float
@@ -213,13 +138,14 @@ class Needs(NamedTuple):
 class Costs(NamedTuple):
     """Of a page and a URL, as measured (docs/machines.md)."""
 
-    page_ms: float = 1.05  # `vs-scrapy`; 1.38 to 1.61 over an hour in `soak`
+    page_ms: float = 1.05  # in one process, `vs-scrapy`; 1.38 to 1.61 over an hour in `soak`
     tls: float = 0.76  # `https`: pages per CPU second against HTTP
-    bus_ms: float = 0.085  # ten links across, in batches of 500
+    hub_ms: float = 0.32  # a page with ten new links from a fetcher, with the bus
+    bus_ms: float = 0.024  # of the nats-server
     filter_bytes: float = 4.0  # memory per known URL, `store`
     row_bytes: float = 46.0  # disk per known URL, `store`
     host_bytes: float = 2000.0  # memory per active host, `memory --hosts 57000`
-    shard_mb: float = 33.0  # `store` with 100,000 URLs, less Python
+    hub_mb: float = 33.0  # `store` with 100,000 URLs, less Python
     process_mb: float = 151.0  # `memory`
     archive_bytes: float = 10_000.0  # per page of 25 kB
     page_bytes: float = 25_000.0
@@ -232,21 +158,21 @@ def needs(
     pages: float,
     pages_per_s: float,
     urls: float,
-    shards: int,
-    nodes: int,
+    hubs: int,
     delay_s: float,
     costs: Costs = MEASURED,
 ) -> Needs:
-    ms = costs.page_ms / costs.tls + costs.bus_ms
-    cores = pages_per_s * ms / 1000
-    processes = max(cores, nodes)  # a process uses one core
+    hub_cores = pages_per_s * costs.hub_ms / 1000
+    cores = pages_per_s * (costs.page_ms / costs.tls + costs.bus_ms) / 1000 + hub_cores
+    processes = max(cores, hubs)  # a process uses one core
     memory = (
         urls * costs.filter_bytes
         + pages_per_s * delay_s * costs.host_bytes
-        + 1e6 * (shards * costs.shard_mb + processes * costs.process_mb)
+        + 1e6 * (hubs * costs.hub_mb + processes * costs.process_mb)
     )
     return Needs(
         cores,
+        hub_cores,
         memory / 1e9,
         urls * costs.row_bytes / 1e12,
         pages * costs.archive_bytes / 1e12,

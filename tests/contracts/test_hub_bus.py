@@ -1,11 +1,14 @@
-"""The bus of a hub on a real nats-server: subjects, records, and a server that dies or refuses."""
+"""The bus on a real nats-server: subjects, records; and servers that die, refuse, fall silent."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import logging
+import signal
 import socket
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -14,11 +17,13 @@ from typing import Any
 import pytest
 
 from tests.contracts.natsserver import NatsServer, free_port
+from tests.contracts.slowproxy import SlowProxy
 from webcrawl.hub.address import Address
 from webcrawl.hub.bus import BusError, Entry, NatsBus, Refused
 
 pytestmark = pytest.mark.slow
 SECRET = "s3cr3t"
+REMEDY = ": check the user, password, token or credentials file in CLUSTER"
 
 
 @pytest.fixture
@@ -27,12 +32,27 @@ def server(tmp_path: Path) -> Iterator[NatsServer]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def own_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The log has lines of the bus only: no traceback, no secret."""
+    caplog.set_level(logging.DEBUG, "webcrawl")
+    yield
+    for record in caplog.get_records("call"):
+        if record.name == "asyncio":  # of the servers of a test
+            continue
+        assert record.name == "webcrawl.hub.bus"
+        assert record.exc_info is None
+        assert "\n" not in record.getMessage()
+        assert SECRET not in record.getMessage()
+
+
 def bus_of(url: str) -> NatsBus:
     return NatsBus(Address.parse(url))
 
 
 @contextlib.asynccontextmanager
-async def opened(*buses: NatsBus) -> AsyncIterator[None]:
+async def opened_beside(*buses: NatsBus) -> AsyncIterator[None]:
+    """The buses, connected; others may be open as well."""
     try:
         for bus in buses:
             await bus.open()
@@ -40,6 +60,13 @@ async def opened(*buses: NatsBus) -> AsyncIterator[None]:
     finally:
         for bus in buses:
             await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(*buses: NatsBus) -> AsyncIterator[None]:
+    """The buses, connected, and no task once they are closed."""
+    async with opened_beside(*buses):
+        yield
     for _ in range(3):
         await asyncio.sleep(0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -53,6 +80,24 @@ async def until(condition: Callable[[], object]) -> None:
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
+
+
+def fails(url: str) -> str:
+    """The one line of the error if the bus is opened and a record is written; "" without one."""
+
+    async def said() -> str:
+        bus = bus_of(url)
+        line = ""
+        try:
+            async with opened(bus):
+                assert await bus.put("crawl", b"a", 0)
+        except BusError as error:
+            line = f"{type(error).__name__}: {error}"
+        assert SECRET not in f"{line} {bus!r}"
+        assert "\n" not in line
+        return line
+
+    return asyncio.run(said())
 
 
 def test_what_is_published_arrives_in_order(server: NatsServer) -> None:
@@ -155,15 +200,122 @@ def test_no_server_is_one_line() -> None:
     run(check())
 
 
-def test_a_wrong_password_is_refused_without_telling_it(tmp_path: Path) -> None:
-    async def check(url: str) -> None:
-        with pytest.raises(Refused, match="check the user, password") as caught:
-            async with opened(bus_of(url)):
-                pass
-        assert SECRET not in str(caught.value)
+def test_credentials(tmp_path: Path) -> None:
+    with NatsServer(tmp_path, "--user", "me", "--pass", SECRET) as server:
+        at = f"127.0.0.1:{server.port}"
+        for login in ("", "me@", f"me:{SECRET}x@", f"you:{SECRET}@", f"{SECRET}@"):
+            line = fails(f"nats://{login}{at}")
+            assert line.startswith(f"Refused: CLUSTER=nats://{at}: {at}: ")
+            assert line.endswith(REMEDY)
+        assert fails(f"nats://me:{SECRET}@{at}") == ""
 
-    with NatsServer(tmp_path, "--user", "u", "--pass", "other") as server:
-        run(check(f"nats://u:{SECRET}@127.0.0.1:{server.port}"))
+
+def test_a_token(tmp_path: Path) -> None:
+    with NatsServer(tmp_path, "--auth", SECRET) as server:
+        assert fails(server.url).endswith(REMEDY)
+        assert fails(f"nats://{SECRET}@127.0.0.1:{server.port}") == ""
+
+
+def test_a_user_without_rights_to_jetstream(tmp_path: Path) -> None:
+    rights = '{user: me, password: pw, permissions: {publish: "webcrawl.>"}}'
+    (tmp_path / "nats.conf").write_text(f"authorization {{ users = [ {rights} ] }}")
+    with NatsServer(tmp_path, "-c", str(tmp_path / "nats.conf")) as server:
+        line = fails(f"nats://me:pw@127.0.0.1:{server.port}")
+        assert line.startswith("BusError: ")
+
+
+def test_replicas_on_one_server(server: NatsServer) -> None:
+    assert "replicas" in fails(f"{server.url}?replicas=3")
+
+
+def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
+    async def check() -> None:
+        one, other = bus_of(f"{server.url}/one"), bus_of(f"{server.url}/other")
+        heard: list[bytes] = []
+        await one.subscribe("a", heard.append)
+        async with opened(one, other):
+            assert await one.put("crawl", b"a", 0)
+            assert await other.get("crawl") is None
+            other.publish("a", b"other")
+            twin = bus_of(f"{server.url}/one")
+            async with opened_beside(twin):
+                twin.publish("a", b"one")
+                await until(lambda: heard)
+            assert heard == [b"one"]
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "greeting", [b"", b"220 mail.example ESMTP\r\n", b"INFO []\r\n", b"INFO {\r\n", b"x" * 100_000]
+)
+def test_something_else_listens(greeting: bytes) -> None:
+    """A server that accepts and says nothing ends with the time of a connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.sendall(greeting)
+                while peer.recv(1 << 16):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        line = fails(f"nats://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join(60)
+    assert line.startswith("BusError: CLUSTER=")
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ca.pem, cert.pem and key.pem for 127.0.0.1."""
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Ours")
+    openssl("req", *new, "-keyout", "key.pem", "-out", "cert.csr", "-subj", "/CN=bus")
+    openssl("x509", "-req", "-in", "cert.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial", "-out", "cert.pem", "-extfile", "names")  # fmt: skip
+    return folder
+
+
+def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path) -> None:
+    keys = ("--tls", "--tlscert", f"{authority}/cert.pem", "--tlskey", f"{authority}/key.pem")
+    with NatsServer(tmp_path, *keys, "--user", "me", "--pass", SECRET) as server:
+        at = f"127.0.0.1:{server.port}"
+        ours = f"tls://me:{SECRET}@{at}?ca={authority}/ca.pem"
+        assert fails(ours) == ""
+        assert fails(ours.replace(SECRET, f"{SECRET}x")).endswith(REMEDY)
+        line = fails(f"tls://me:{SECRET}@{at}?ca={authority}/names")
+        assert line.endswith(f"ca={authority}/names: cannot be read as certificates (PEM)")
+        for scheme in ("tls", "nats"):  # a server that demands TLS is verified in either case
+            line = fails(f"{scheme}://me:{SECRET}@{at}")
+            assert line.startswith("Refused: ")
+            assert "TLS: " in line
+
+        async def check() -> None:
+            bus = bus_of(ours)
+            lost: list[bool] = []
+            heard: list[bytes] = []
+            bus.on_lost = lambda: lost.append(True)
+            await bus.subscribe("a", heard.append)
+            async with opened(bus):
+                server.kill()
+                await until(lambda: lost)
+                server.start()
+                await until(lambda: "open" in repr(bus))
+                bus.publish("a", b"x" * 500_000)
+                await until(lambda: heard)
+
+        run(check())
 
 
 def test_no_password_is_sent_to_a_server_without_tls() -> None:
@@ -200,3 +352,92 @@ def test_a_file_that_has_no_credentials_is_refused(server: NatsServer, tmp_path:
                 pass
 
     run(check())
+
+
+# Servers that are slow, silent, or several
+
+
+def test_a_silent_server_is_noticed_and_all_goes_on_with_it(server: NatsServer) -> None:
+    async def check() -> None:
+        bus = bus_of(server.url)
+        lost: list[bool] = []
+        bus.on_lost = lambda: lost.append(True)
+        async with opened(bus):
+            revision = await bus.put("crawl", b"a", 0)
+            server.send(signal.SIGSTOP)
+            await until(lambda: lost)
+            with pytest.raises(BusError):
+                await bus.get("crawl")
+            server.send(signal.SIGCONT)
+            await until(lambda: "open" in repr(bus))
+            assert revision
+            assert await bus.get("crawl") == Entry(b"a", revision)
+
+    run(check())
+
+
+def test_a_bus_is_closed_while_its_server_is_silent(server: NatsServer) -> None:
+    async def check() -> None:
+        bus = bus_of(server.url)
+        async with opened(bus):
+            server.send(signal.SIGSTOP)
+            bus.publish("a", b"x" * 500_000)
+
+    run(check())
+
+
+def test_a_bus_behind_a_slow_network(server: NatsServer) -> None:
+    async def check(url: str) -> None:
+        bus = bus_of(url)
+        heard: list[bytes] = []
+        await bus.subscribe("a", heard.append)
+        async with opened(bus):
+            for number in range(20):
+                bus.publish("a", b"%d" % number)
+            first = await bus.put("crawl", b"a", 0)
+            assert first
+            assert await bus.put("crawl", b"b", first)
+            await until(lambda: len(heard) == 20)
+            assert heard == [b"%d" % number for number in range(20)]
+
+    with SlowProxy(server.port, 0.25) as proxy:
+        run(check(proxy.url))
+
+
+def test_one_server_of_three_dies(tmp_path: Path) -> None:
+    ports = [free_port() for _ in range(3)]
+    routes = ",".join(f"nats://127.0.0.1:{port}" for port in ports)
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for number, port in enumerate(ports):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            config = folder / "nats.conf"
+            config.write_text(f"server_name: s{number}")
+            own = ("-c", str(config), "--cluster_name", "three", "--routes", routes,
+                   "--cluster", f"nats://127.0.0.1:{port}")  # fmt: skip
+            servers.append(stack.enter_context(NatsServer(folder, *own)))
+        url = "nats://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+
+        async def patiently(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+            """Its leaders are chosen, at first and anew."""
+            async with asyncio.timeout(60):
+                while True:
+                    with contextlib.suppress(BusError):
+                        return await work()
+                    await asyncio.sleep(0.05)
+
+        async def check() -> None:
+            one, other = bus_of(url), bus_of(url)
+            heard: list[bytes] = []
+            await one.subscribe("a", heard.append)
+            async with opened(one, other):
+                revision = await patiently(lambda: other.put("crawl", b"kept", 0))
+                servers[0].kill()
+                assert await patiently(lambda: one.get("crawl")) == Entry(b"kept", revision)
+                assert await patiently(lambda: other.put("crawl", b"new", revision))
+                while not heard:
+                    other.publish("a", b"again")
+                    await asyncio.sleep(0.05)
+
+        run(check())

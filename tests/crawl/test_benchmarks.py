@@ -39,21 +39,21 @@ def test_a_benchmark_prints_its_line() -> None:
     assert re.fullmatch(line, done.stdout), done.stdout
 
 
-def test_the_plan_for_many_nodes_prints_its_line(tmp_path: Path) -> None:
+def test_the_plan_for_many_hubs_prints_its_line(tmp_path: Path) -> None:
     table = tmp_path / "scale.csv"
-    done = benchmark("scale", "--nodes", "4", "16", "--shards-per-node", "2", f"--csv={table}")
+    done = benchmark("scale", "--hubs", "2", "8", f"--csv={table}")
     assert done.returncode == 0, done.stderr
     count = r"[\d,]+"
     assert re.fullmatch(
-        rf"scale: {count} pages of {count} domains, {count} pages/s: 16 nodes with 32 shards:"
-        rf" {NUMBER} cores, {count} GB memory, {NUMBER} TB frontier, {count} TB archive, {count}"
-        rf" messages/s, {count} and {count} USD a month; {NUMBER} % of the pages in 28 days; 4 to"
-        rf" 16 nodes: largest node {NUMBER} to {NUMBER} times the mean \(budgets: {NUMBER} to"
-        rf" {NUMBER}\), {count} to {count} messages/s\n",
+        rf"scale: {count} pages of {count} domains, {count} pages/s: 8 hubs: {NUMBER} cores,"
+        rf" {NUMBER} of them of the hubs, {count} GB memory, {NUMBER} TB frontier, {count} TB"
+        rf" archive; the largest hub {count} GB and {NUMBER} TB; {count} and {count} USD a month;"
+        rf" {NUMBER} % of the pages in 28 days; 2 to 8 hubs: largest hub {NUMBER} to {NUMBER}"
+        rf" times the mean \(budgets: {NUMBER} to {NUMBER}\)\n",
         done.stdout,
     ), done.stdout
     lines = table.read_text().splitlines()
-    assert [line.partition(",")[0] for line in lines] == ["nodes", "4", "16"]
+    assert [line.partition(",")[0] for line in lines] == ["hubs", "2", "8"]
 
 
 def test_each_benchmark_has_a_help() -> None:

@@ -26,15 +26,15 @@ from tests.sim.processes import kill_frontier
 from tests.sim.test_hub import SEEDS, virtual_time
 from tests.unit.virtualtime import now
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
-from webcrawl.frontier.mailbox import FoundLink, Mail
+from webcrawl.frontier.mailbox import JUMP, FoundLink, Mail
 from webcrawl.hub import courier, letters
 from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.checkpoints import mark_restored
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
 from webcrawl.hub.letters import ROWS_MAX
 from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
+from webcrawl.hub.restoring import mark_restored
 
 __all__ = ["virtual_time"]  # a fixture
 ROUND_S = 2 * LINGER_S + 3 * PAUSE_S  # from a commit here to the answer of a hub that is there
@@ -49,7 +49,8 @@ class Hub:
     def __init__(
         self, net: Net, folder: Path, number: int, hubs: int, *, has_checkpoints: bool = False
     ) -> None:
-        self.net, self.folder, self.number, self.hubs = net, folder, number, hubs
+        self.net, self.folder, self.number = net, folder, number
+        self.claim = Claim("crawl", number, hubs)
         self.has_checkpoints = has_checkpoints
         self.buckets = Buckets(hubs)
         self.refusal = ""
@@ -62,14 +63,14 @@ class Hub:
         self.bus = SimBus(self.net)
         self.peers = Peers(
             self.bus,
-            Claim("crawl", self.number, self.hubs),
+            self.claim,
             longest_fetch_s=5.0,
             clock=now,
             new_name=self.names.__next__,
         )
         self.peers.serves_until = float("inf")
-        abroad = self.buckets.abroad(self.number)
-        self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad)
+        abroad, mail_after = self.buckets.abroad(self.number), self.claim.mail_after
+        self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
         self._watch(self.frontier)
         self.courier = Courier(
             self.peers,
@@ -78,6 +79,7 @@ class Hub:
             on_applied=lambda: None,
             refuse=lambda why: setattr(self, "refusal", why),
             clock=now,
+            mail_after=mail_after,
         )
         if self.has_checkpoints:
             self.courier.set_kept({})
@@ -143,7 +145,14 @@ class Hub:
         """The machine is lost: the last checkpoint takes its place."""
         self.kill()
         self._set_back(self.folder / "checkpoint", self.of_checkpoint)
-        mark_restored(self.folder / FOLDER, self.number, self.hubs)
+        mark_restored(self.folder / FOLDER, self.claim)
+
+    def begin_empty(self) -> None:
+        """The machine is lost, and has no checkpoint."""
+        self.kill()
+        shutil.rmtree(self.folder)
+        self.claim = replace(self.claim, mail_after=self.claim.mail_after + JUMP)
+        self.applied, self.put_urls = Counter(), set()
 
     def _set_back(self, copy: Path, known: tuple[Counter[str], set[str]]) -> None:
         shutil.rmtree(self.folder / FOLDER)
@@ -270,6 +279,28 @@ def test_an_old_copy_of_jobdir_is_refused_with_the_remedy(tmp_path: Path) -> Non
         await asyncio.sleep(A_BEGIN_S + ROUND_S)
         assert "JOBDIR is an old copy" in first.refusal
         assert "scrapy hub restore" in first.refusal
+
+    run(test)
+
+
+def test_a_hub_that_begins_empty_gets_what_others_hold_for_it_and_is_heard(
+    tmp_path: Path,
+) -> None:
+    async def test(net: Net) -> None:
+        first, second = await pair(net, tmp_path, has_checkpoints=True)
+        for number in range(2):  # it is lost twice
+            await first.put(first.urls_for(1, 10 * number, 10 * number + 5))
+            await second.put(second.urls_for(0, 10 * number, 10 * number + 5))
+            await asyncio.sleep(ROUND_S)
+            second.begin_empty()
+            second.start()
+            await second.put(second.urls_for(0, 10 * number + 5, 10 * number + 7))
+            await asyncio.sleep(A_BEGIN_S + ROUND_S)
+            assert second.applied == Counter(first.put_urls)
+            known = {n for last in range(number + 1) for n in range(10 * last, 10 * last + 7)}
+            assert first.applied == Counter(f"{second.urls_for(0, n, n + 1)[0]}" for n in known)
+        assert first.courier.lost + second.courier.lost == 0
+        assert not first.refusal + second.refusal
 
     run(test)
 

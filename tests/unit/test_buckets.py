@@ -9,7 +9,7 @@ from webcrawl.hub.buckets import BUCKETS, Buckets, bucket_of
 HOSTS = [f"www.example{n}.co.uk" for n in range(1000)]
 
 
-@pytest.mark.parametrize("hubs", [1, 2, 3, 8, 4096])
+@pytest.mark.parametrize("hubs", [1, 2, 3, 8, 256])
 def test_the_ranges_are_all_buckets_and_differ_by_one_at_most(hubs: int) -> None:
     ranges = Buckets(hubs).ranges
     assert [bucket for first, end in ranges for bucket in range(first, end)] == [*range(BUCKETS)]
@@ -55,7 +55,7 @@ def test_a_hub_sees_only_other_hubs() -> None:
             assert abroad.shard_of(host) == (None if of_host == hub else of_host)
 
 
-@pytest.mark.parametrize("hubs", [0, -1, 4097])
+@pytest.mark.parametrize("hubs", [0, -1, 257])
 def test_a_number_of_hubs_without_buckets_is_refused(hubs: int) -> None:
-    with pytest.raises(ValueError, match="allowed are 1 to 4096"):
+    with pytest.raises(ValueError, match="allowed are 1 to 256"):
         Buckets(hubs)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
 from tests.contracts.frontier import link
@@ -32,17 +33,18 @@ from webcrawl.hub.checkpoints import (
     NAME,
     STATE,
     Checkpoint,
-    CheckpointError,
     Checkpoints,
     files_of,
     folder_of,
     newest,
     write_checkpoint,
 )
-from webcrawl.hub.restoring import find_checkpoint, restore
+from webcrawl.hub.claims import Claim, read_claim
+from webcrawl.hub.restoring import find_checkpoint, restore, restore_in_place
 
 HUBS, HUB = 3, 1
-HEADER = Checkpoint("20261126180000-abcdef", HUBS, HUB)
+CLAIM = Claim("20261126180000-abcdef", HUB, HUBS)
+HEADER = Checkpoint(CLAIM, 0.0)
 CHANGES = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.utime"}
 
 
@@ -125,10 +127,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # no power fails here
 
 
-def replaced(**changes: Any) -> Checkpoint:
-    return Checkpoint(HEADER.crawl, HUBS, **{"hub": HUB} | changes)
-
-
 # Making
 
 
@@ -140,15 +138,15 @@ def test_a_kill_at_each_step_leaves_a_whole_checkpoint(
     for at in count(1):
         root = tmp_path / f"root{at}"
         root.mkdir()
-        write_checkpoint(root, replaced(time=1.0), first)
+        write_checkpoint(root, Checkpoint(CLAIM, 1.0), first)
         with KILLER.kill(at):
-            write_checkpoint(root, replaced(time=2.0), second)
+            write_checkpoint(root, Checkpoint(CLAIM, 2.0), second)
         folder, last = find_checkpoint(root)
         found.add(last.time)
         assert last.files.keys() == (first if last.time == 1.0 else second).keys()
         for name, file in last.files.items():
             assert xxh3_64_hexdigest((folder / name).read_bytes()) == file.digest
-        write_checkpoint(root, replaced(time=2.0), second)
+        write_checkpoint(root, Checkpoint(CLAIM, 2.0), second)
         [home] = root.iterdir()
         assert len(list(home.iterdir())) == 1
         if not KILLER.killed:
@@ -160,11 +158,11 @@ def test_a_kill_at_each_step_leaves_a_whole_checkpoint(
 def test_only_new_files_are_copied(tmp_path: Path, states: tuple[dict[str, Path], ...]) -> None:
     first, second = states
     write_checkpoint(tmp_path, HEADER, first)
-    before = newest(folder_of(tmp_path, HEADER))
+    before = newest(folder_of(tmp_path, CLAIM))
     assert before is not None
     kept = {name: (before[0] / name).stat().st_ino for name in before[1].files}
     write_checkpoint(tmp_path, HEADER, second)
-    last = newest(folder_of(tmp_path, HEADER))
+    last = newest(folder_of(tmp_path, CLAIM))
     assert last is not None
     same = {name for name in last[1].files if (last[0] / name).stat().st_ino == kept.get(name)}
     tables = {name for name in first if name.endswith(".sst")}
@@ -177,12 +175,12 @@ def test_two_crawls_and_two_hubs_in_one_folder_do_not_touch_each_other(
 ) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    headers = HEADER, replaced(hub=0), Checkpoint("20261126180001-abcdef", HUBS, HUB)
-    for header in headers:
-        write_checkpoint(root, header, states[0])
-    for header in headers:
-        assert find_checkpoint(folder_of(root, header))[1].crawl == header.crawl
-    with pytest.raises(CheckpointError, match=r"give one of .*abcdef-hub-0, .*abcdef-hub-1, "):
+    claims = CLAIM, replace(CLAIM, number=0), replace(CLAIM, crawl="20261126180001-abcdef")
+    for claim in claims:
+        write_checkpoint(root, Checkpoint(claim, 0.0), states[0])
+    for claim in claims:
+        assert find_checkpoint(folder_of(root, claim))[1].claim == claim
+    with pytest.raises(StoreError, match=r"give one of .*abcdef-hub-0, .*abcdef-hub-1, "):
         find_checkpoint(root)
 
 
@@ -197,7 +195,7 @@ class Run:
         self.checkpoints = Checkpoints(
             root,
             jobdir,
-            HEADER,
+            CLAIM,
             self.frontier,
             serves=lambda: self.serves,
             on_made=self._on_made,
@@ -259,7 +257,21 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
     asyncio.run(resume())
     shutil.rmtree(new)
     restore(find_checkpoint(root), new)
+    assert read_claim(new) == CLAIM
     assert pending_in(new) == 3, "a clean end is a checkpoint"
+
+
+def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> None:
+    async def outbox() -> Mapping[int, tuple[int, int]]:
+        frontier = hub_in(tmp_path)
+        await put(frontier, "sent", hub=0)
+        await frontier.close()
+        return frontier.outbox
+
+    assert asyncio.run(outbox()) == {0: (1, 1)}
+    for _ in range(2):
+        restore_in_place(tmp_path, replace(CLAIM, mail_after=JUMP))
+    assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
 
 
 @pytest.mark.usefixtures("at_once")
@@ -297,7 +309,7 @@ def test_a_kill_at_each_step_of_a_restore_leaves_one_that_can_be_restored(
     tmp_path: Path, states: tuple[dict[str, Path], ...]
 ) -> None:
     write_checkpoint(tmp_path, HEADER, states[1])
-    found = find_checkpoint(folder_of(tmp_path, HEADER))
+    found = find_checkpoint(folder_of(tmp_path, CLAIM))
     for at in count(1):
         jobdir = tmp_path / f"job{at}"
         with KILLER.kill(at):
@@ -331,7 +343,8 @@ def torn(folder: Path, table: Path) -> None:
 
 
 def of_a_later_version(folder: Path, table: Path) -> None:
-    (folder / NAME).write_text(json.dumps({"form": 2, "new": []}))
+    header = json.loads((folder / NAME).read_text())
+    (folder / NAME).write_text(json.dumps(header | {"form": 2}))
 
 
 def with_another_file(folder: Path, table: Path) -> None:
@@ -346,19 +359,19 @@ def with_another_file(folder: Path, table: Path) -> None:
         (truncated, r"is damaged: frontier/.*\.sst is not as it was written"),
         (changed, r"is damaged: frontier/.*\.sst is not as it was written"),
         (removed, r"is damaged: frontier/.*\.sst is not as it was written"),
-        (torn, "is damaged"),
-        (with_another_file, "names other files"),
-        (of_a_later_version, "has form 2, this version reads 1"),
+        (torn, "is damaged, or of another version"),
+        (with_another_file, "is damaged, or of another version"),
+        (of_a_later_version, "is damaged, or of another version"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(
     tmp_path: Path, states: tuple[dict[str, Path], ...], damage: Any, problem: str
 ) -> None:
     write_checkpoint(tmp_path, HEADER, states[0])
-    [folder] = folder_of(tmp_path, HEADER).iterdir()
+    [folder] = folder_of(tmp_path, CLAIM).iterdir()
     damage(folder, next((folder / FOLDER).glob("*.sst")))
-    with pytest.raises(CheckpointError, match=problem):
-        restore(find_checkpoint(folder_of(tmp_path, HEADER)), tmp_path / "new")
+    with pytest.raises(StoreError, match=problem):
+        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new")
     assert not (tmp_path / "new" / FOLDER).exists()
 
 
@@ -370,15 +383,15 @@ def test_a_frontier_of_another_format_is_refused(tmp_path: Path) -> None:
     db.close()
     write_checkpoint(tmp_path, HEADER, files_of(tmp_path / "job" / FOLDER, tmp_path / "job"))
     with pytest.raises(StoreError, match="has format 99, this version reads"):
-        restore(find_checkpoint(folder_of(tmp_path, HEADER)), tmp_path / "new")
+        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new")
 
 
 def test_a_folder_that_is_not_empty_is_refused(
     tmp_path: Path, states: tuple[dict[str, Path], ...]
 ) -> None:
     write_checkpoint(tmp_path, HEADER, states[0])
-    found = find_checkpoint(folder_of(tmp_path, HEADER))
-    with pytest.raises(CheckpointError, match="job is not empty"):
+    found = find_checkpoint(folder_of(tmp_path, CLAIM))
+    with pytest.raises(StoreError, match="job is not empty"):
         restore(found, tmp_path / "job")
-    with pytest.raises(CheckpointError, match="has no checkpoint"):
+    with pytest.raises(StoreError, match="has no checkpoint"):
         find_checkpoint(tmp_path / "job")

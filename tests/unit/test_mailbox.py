@@ -421,7 +421,7 @@ def set_back(folder: Path, shards: Sequence[int]) -> None:
     """Let the numbers of the closed store in `folder` jump."""
     db = Database(folder)
     numbers = json.loads(db.get(rows.NUMBERS) or b"")
-    jump(numbers["mail"], shards)
+    jump(numbers["mail"], shards, after=0)
     db.put(rows.NUMBERS, json.dumps(numbers).encode())
     db.commit()
     db.close()
@@ -464,6 +464,15 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
     assert ends_of_rows(store) == [7 + JUMP]
     assert a.outbox[1] == (91, 7 + JUMP)
     store.close()
+
+
+def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
+    for last in (JUMP + 1, JUMP + 2):
+        store = Store(tmp_path, is_shard=True)
+        a = CrawlState(store, OPEN, now=NOW, abroad=ByLetter(0), mail_after=JUMP)
+        a.put([link("http://b.example/")], NOW)
+        assert a.outbox == {1: (JUMP + 1, last)}
+        store.close()
 
 
 def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:

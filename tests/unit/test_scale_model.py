@@ -13,13 +13,8 @@ from benchmarks.scale_model import (
     Hosts,
     Needs,
     Prices,
-    address_writes,
     bucket_of,
     buckets_of,
-    by_size,
-    bytes_per_link,
-    dealt,
-    heartbeats,
     imbalance,
     joined,
     monthly,
@@ -27,8 +22,6 @@ from benchmarks.scale_model import (
     pages_of,
     ranges,
     time_of_share,
-    totals,
-    traffic,
 )
 from benchmarks.scale_web import (
     DOMAINS,
@@ -41,11 +34,11 @@ from benchmarks.scale_web import (
 )
 
 
-def test_shards_have_all_buckets_in_ranges() -> None:
+def test_hubs_have_all_buckets_in_ranges() -> None:
     assert ranges(3) == [range(1365), range(1365, 2730), range(2730, 4096)]
     assert {len(each) for each in ranges(1000)} == {4, 5}
-    for shards in (1, 7, 96, 4096):
-        assert [bucket for each in ranges(shards) for bucket in each] == [*range(BUCKETS)]
+    for hubs in (1, 7, 96, 256):
+        assert [bucket for each in ranges(hubs) for bucket in each] == [*range(BUCKETS)]
 
 
 def test_the_bucket_of_a_domain_is_that_of_its_hash() -> None:
@@ -64,15 +57,7 @@ def test_named_domains_are_in_their_bucket_and_the_others_in_any() -> None:
     assert rare[1.0] == pytest.approx(4096, rel=0.05)
 
 
-def test_shards_are_dealt_to_neighbours_or_moved_by_size() -> None:
-    assert dealt(6, 3) == [0, 0, 1, 1, 2, 2]
-    placed = by_size([5, 4, 3, 3, 3], 2)
-    assert placed == [0, 1, 1, 0, 1]
-    assert totals([5, 4, 3, 3, 3], placed, 2) == [8, 10]
-    assert imbalance([1, 1, 4]) == 2.0
-
-
-def test_a_heavy_domain_burdens_one_node() -> None:
+def test_a_heavy_domain_burdens_one_hub() -> None:
     web = with_heavy([Domains(1.0, 1, 1, f"{k}.example") for k in range(9)], 0.1)
     assert [each.pages for each in web] == [0.9] * 9 + [0.9]
     tenth = [0.9 / 10] * 10
@@ -86,52 +71,32 @@ def test_budgets_cut_the_large_domains() -> None:
     assert with_budgets(web, 0, 0) == web
 
 
-def test_a_polite_node_waits_for_its_largest_hosts() -> None:
+def test_a_polite_hub_waits_for_its_largest_hosts() -> None:
     hosts = Hosts({10.0: 1, 20.0: 2})
     course = Course(hosts, 30, 1000)
     assert (pages_of(hosts), course.end_s) == (50, 600)
     assert [course.pages_at(s) for s in (0, 150, 300, 450, 600, 9e9)] == [0, 15, 30, 40, 50, 50]
 
 
-def test_a_slow_node_is_its_own_limit() -> None:
+def test_a_slow_hub_is_its_own_limit() -> None:
     course = Course({10.0: 1, 20.0: 2}, 30, 0.05)  # 60 s a round of three hosts, 40 s of two
     assert course.times_s == [0, 600, 1000]
     assert course.pages_at(800) == 40
 
 
-def test_the_cluster_is_done_when_its_last_node_is() -> None:
+def test_the_crawl_is_done_when_its_last_hub_is() -> None:
     courses = [Course({10.0: 1}, 30, 1000), Course({30.0: 1}, 30, 1000)]
     assert time_of_share(courses, 0.5) == pytest.approx(300)  # ten pages of each
     assert time_of_share(courses, 0.75) == pytest.approx(600)
     assert time_of_share(courses, 1) == pytest.approx(900)
 
 
-def test_batches_get_small_as_shards_get_many() -> None:
-    few = traffic(100, 10, ends=10, ends_per_node=1)  # ten links a second from each to each
-    assert few[:3] == pytest.approx((900, 3.0, 600))
-    many = traffic(100, 10, ends=1000, ends_per_node=10)
-    assert many[:3] == pytest.approx((990, 1.0, 1980), rel=0.001)
-    full = traffic(10_000, 10, ends=2, ends_per_node=1)
-    assert full[:3] == pytest.approx((50_000, 500, 200))
-    assert traffic(100, 10, 10, 1, hold_s=5).per_message == pytest.approx(51)
-
-
-@pytest.mark.parametrize(("rows", "measured"), [(1, 156), (2, 105), (10, 55), (50, 41), (500, 34)])
-def test_the_size_of_a_link_is_near_the_measured_ones(rows: float, measured: float) -> None:
-    assert bytes_per_link(rows) == pytest.approx(measured, rel=0.1)
-
-
-def test_small_writes() -> None:
-    assert address_writes(6000, hosts=1e6, crawl_s=1e6) == (2, 12_000)
-    assert heartbeats(30) == 300
-
-
 def test_machines_and_their_rent() -> None:
-    costs = Costs(1.0, 0.5, 0.5, 4, 40, 2000, 30, 150, 10_000, 25_000)
-    found = needs(1e9, 1000, 1e9, shards=10, nodes=2, delay_s=30, costs=costs)
-    # 2.5 cores; 4 GB of filters, 60 MB of hosts, 300 of shards, 375 of processes
-    assert found == pytest.approx((2.5, 4.735, 0.04, 10.0, 0.2))
-    assert monthly(Needs(10, 100, 2, 50, 1), Prices(7, 2, 80, 18), 2) == (860, 900)
+    costs = Costs(1.0, 0.5, 0.4, 0.1, 4, 40, 2000, 30, 150, 10_000, 25_000)
+    found = needs(1e9, 1000, 1e9, hubs=10, delay_s=30, costs=costs)
+    # 2.5 cores; 4 GB of filters, 60 MB of hosts, 300 of hubs, 1500 of processes
+    assert found == pytest.approx((2.5, 0.4, 5.86, 0.04, 10.0, 0.2))
+    assert monthly(Needs(10, 1, 100, 2, 50, 1), Prices(7, 2, 80, 18), 2) == (860, 900)
 
 
 def test_the_power_law_leads_through_its_point_and_to_its_sum() -> None:

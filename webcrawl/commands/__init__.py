@@ -10,7 +10,7 @@ In reading order:
 - `frontier`, `explain`: look into the frontier of a JOBDIR. `top`: shows a running crawl.
 - `report`: figures of a crawl, as a page and CSV files.
 - `sweep`: runs experiments, each of several crawls.
-- `ctl`: steers a running crawl.
+- `ctl`: steers a running crawl. `hub`: gives a hub whose machine is lost a JOBDIR.
 - `warccheck`: checks WARC files. `botpage`: writes the page of the crawler. `simweb`: serves the
   simulated web.
 

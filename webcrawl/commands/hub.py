@@ -1,4 +1,4 @@
-"""`scrapy hub restore|begin JOBDIR`: gives a hub whose machine is lost a JOBDIR (docs/hubs.md)."""
+"""`scrapy hub`: gives a hub whose machine is lost a JOBDIR (docs/cluster.md)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from webcrawl import __version__
 from webcrawl.config.table import TABLE
 from webcrawl.frontier.store import StoreError
 
-if TYPE_CHECKING:  # each command loads this one
+if TYPE_CHECKING:  # each command loads this one, and only it loads nats-py
     from webcrawl.hub.bus import Bus
+    from webcrawl.hub.claims import Claim
 
 T = TypeVar("T")
 
@@ -61,22 +62,19 @@ class Command(ScrapyCommand):
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        # Only this command loads nats-py.
         from webcrawl.hub.bus import BusError  # noqa: PLC0415
-        from webcrawl.hub.checkpoints import CheckpointError  # noqa: PLC0415
         from webcrawl.hub.claims import ClaimError  # noqa: PLC0415
 
+        match args:
+            case ["restore", jobdir] if opts.number is None:
+                do = self._restore if opts.source else self._mark
+            case ["begin", jobdir] if opts.number is not None and not opts.source:
+                do = self._begin
+            case _:
+                raise UsageError("give restore JOBDIR, or begin JOBDIR --number K")
         try:
-            match args:
-                case ["restore", jobdir] if opts.number is None and opts.source:
-                    print(self._restore(Path(jobdir), opts))
-                case ["restore", jobdir] if opts.number is None:
-                    print(self._mark(Path(jobdir), opts))
-                case ["begin", jobdir] if opts.number is not None and not opts.source:
-                    print(self._begin(Path(jobdir), opts))
-                case _:
-                    raise UsageError("give restore JOBDIR, or begin JOBDIR --number K")
-        except (BusError, CheckpointError, ClaimError, StoreError, OSError) as error:
+            print(do(Path(jobdir), opts))
+        except (BusError, ClaimError, StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
 
@@ -85,22 +83,20 @@ class Command(ScrapyCommand):
 
         restoring.refuse_if_used(jobdir)
         found = restoring.find_checkpoint(opts.source)
-        crawl, hub = found[1].crawl, found[1].hub
-        self._refuse_if_owned(opts, crawl, hub)
+        self._refuse_if_owned(opts, found[1].claim)
         restoring.restore(found, jobdir)
         minutes = (time.time() - found[1].time) / 60
-        return f"{jobdir} is hub {hub} of the crawl {crawl}, as it was {minutes:.0f} min ago"
+        return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
 
     def _mark(self, jobdir: Path, opts: argparse.Namespace) -> str:
-        from webcrawl.hub import restoring  # noqa: PLC0415
-        from webcrawl.hub.claims import read_claim  # noqa: PLC0415
+        from webcrawl.hub import claims, restoring  # noqa: PLC0415
 
-        claim = read_claim(jobdir)
+        claim = claims.read_claim(jobdir)
         if claim is None:
             raise StoreError(f"{jobdir} is not of one of several hubs: there is nothing to mark")
-        self._refuse_if_owned(opts, claim.crawl, claim.number)
+        self._refuse_if_owned(opts, claim)
         restoring.restore_in_place(jobdir, claim)
-        return f"{jobdir} is an earlier state of hub {claim.number} of the crawl {claim.crawl}"
+        return f"{jobdir} is an earlier state of {_named(claim)}"
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.hub import restoring  # noqa: PLC0415
@@ -108,16 +104,16 @@ class Command(ScrapyCommand):
         restoring.refuse_if_used(jobdir)
         claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, __version__, opts.number))
         restoring.begin(jobdir, claim)
-        return f"{jobdir} is hub {claim.number} of the crawl {claim.crawl}, and is empty"
+        return f"{jobdir} is {_named(claim)}, and is empty"
 
-    def _refuse_if_owned(self, opts: argparse.Namespace, crawl: str, hub: int) -> None:
+    def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> None:
         from webcrawl.hub.bus import BusError, Refused  # noqa: PLC0415
         from webcrawl.hub.restoring import refuse_if_owned  # noqa: PLC0415
 
         if opts.without_bus:
             return
         try:
-            self._ask_bus(opts, lambda bus: refuse_if_owned(bus, crawl, hub))
+            self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
         except Refused:
             raise
         except BusError as error:
@@ -144,3 +140,7 @@ class Command(ScrapyCommand):
                 await bus.close()
 
         return asyncio.run(over())
+
+
+def _named(claim: Claim) -> str:
+    return f"hub {claim.number} of the crawl {claim.crawl}"

@@ -66,6 +66,7 @@ from webcrawl.scope.hostrules import HostRules
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.hub.claims import Claim
+    from webcrawl.hub.several import SeveralHubs
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
@@ -182,19 +183,26 @@ def share_of(settings: BaseSettings, number: int = 1) -> int:
     return (total - first) // others + (number - 2 < (total - first) % others)
 
 
-def frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | None) -> FrontierServer:
+def frontier_from(
+    settings: BaseSettings,
+    scope: Scope,
+    rules: HostRules | None,
+    several: SeveralHubs | None = None,
+) -> FrontierServer:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    Drops URLs in line that `scope` denies.
+    Drops URLs in line that `scope` denies. `several`: this hub among the others.
     """
     return FrontierServer(
-        _own_frontier_from(settings, scope, rules),
+        _own_frontier_from(settings, scope, rules, several),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 
-def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | None) -> Frontier:
+def _own_frontier_from(
+    settings: BaseSettings, scope: Scope, rules: HostRules | None, several: SeveralHubs | None
+) -> Frontier:
     policy = replace(policy_from(settings, rules), denied=scope.denied)
     caps = caps_from(settings, rules)
     log_folder = report_folder(settings) if read(settings, "CRAWL_LOG", bool) else None
@@ -212,7 +220,11 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         now=now,
         utc_s=utc_s,
         others_ask_s=SILENCE_S if settings.get("CLUSTER") else 0.0,
-        refuses_shards=hubs_from(settings) == 1,
+        refuses_shards=several is None,
+        abroad=several.abroad if several is not None else None,
+        addresses=several.addresses if several is not None else None,
+        crawl=several.claim.crawl if several is not None else "",
+        mail_after=several.claim.mail_after if several is not None else 0,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
 

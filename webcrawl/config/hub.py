@@ -21,20 +21,23 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.config.build import domains_of, job_folder
+from webcrawl.config.build import domains_of, hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.disk.database import is_begun
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.hub.address import Address
+from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.allhubs import AllHubs
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.bus import NatsBus
-from webcrawl.hub.checkpoints import Checkpoint, Checkpoints
+from webcrawl.hub.buckets import SUFFIX_LIST, Buckets
+from webcrawl.hub.bus import Bus, NatsBus
+from webcrawl.hub.checkpoints import Checkpoints
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
 from webcrawl.hub.records import CrawlRecord, Ownership
+from webcrawl.hub.several import SeveralHubs
 from webcrawl.scope.hostrules import HostRules
 from webcrawl.scope.rules import entries_of
 
@@ -70,23 +73,45 @@ def brief_of(crawler: Crawler) -> Brief:
     """What fetchers need to know of the crawl of `crawler`. SettingError."""
     settings, crawl = crawler.settings, crawl_of(crawler)
     _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
-    arguments = {name: value for name, value in arguments.items() if name != "seeds"}
-    told = _told(settings)
-    try:
-        content = json.encode([told, arguments, domains_of(crawler)], order="deterministic")
-    except (MsgspecError, TypeError) as error:
-        allowed = f"values that are plain, in the settings and the spider's arguments: {error}"
-        shown = TABLE["CLUSTER"].kind.typed(settings["CLUSTER"])  # without the password
-        raise SettingError("CLUSTER", shown, allowed) from None
+    told, arguments = _told(settings), _without_seeds(arguments)
     return Brief(
         crawl=crawl.crawl_id,
         spider=str(crawler.spidercls.name),
         settings=told,
-        settings_hash=hashlib.sha256(content).hexdigest()[:16],
+        settings_hash=_hash(settings, told, arguments, domains_of(crawler)),
         arguments=arguments,
         domains=domains_of(crawler),
         has_rules=crawl.rules is not None,
+        hubs=hubs_from(settings),
     )
+
+
+def record_of(crawler: Crawler, arguments: dict[str, Any], crawl_id: str) -> CrawlRecord:
+    """The crawl as its hubs agree on it. `arguments` are those of the spider. SettingError."""
+    settings = crawler.settings
+    hashed = _hash(
+        settings,
+        str(crawler.spidercls.name),
+        _told(settings),
+        _without_seeds(arguments),
+        SUFFIX_LIST,
+    )
+    return CrawlRecord(__version__, crawl_id, hashed, hubs_from(settings))
+
+
+def _without_seeds(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name != "seeds"}
+
+
+def _hash(settings: BaseSettings, *values: object) -> str:
+    """SettingError for values that are not plain."""
+    try:
+        content = json.encode(values, order="deterministic")
+    except (MsgspecError, TypeError) as error:
+        allowed = f"values that are plain, in the settings and the spider's arguments: {error}"
+        shown = TABLE["CLUSTER"].kind.typed(settings["CLUSTER"])  # without the password
+        raise SettingError("CLUSTER", shown, allowed) from None
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _told(settings: BaseSettings) -> dict[str, Any]:
@@ -152,17 +177,45 @@ def hub_frontier(
     return frontier
 
 
+def several_from(settings: BaseSettings, claim: Claim) -> SeveralHubs:
+    """The hub of `claim` among the others; its bus is not connected, its frontier not open."""
+    ip_delay_s = read(settings, "IP_DELAY", float)
+    pages_max = read(settings, "MAX_PAGES_PER_IP", int)
+    jobdir = job_folder(settings)
+    assert jobdir is not None
+    addresses = None
+    if ip_delay_s or pages_max:
+        addresses = HubAddresses(
+            claim.number,
+            claim.hubs,
+            ip_delay_s=ip_delay_s,
+            pages_max=pages_max,
+            shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
+            is_new=not (is_begun(jobdir / FOLDER) or claim.mail_after),
+            clock=time.monotonic,
+        )
+    return SeveralHubs(
+        bus_from(settings),
+        claim,
+        addresses,
+        longest_fetch_s=longest_fetch_s(settings),
+        clock=time.monotonic,
+        new_name=new_name,
+    )
+
+
 def ownership_from(
-    settings: BaseSettings, bus: NatsBus, brief: Brief, *, is_new: bool
+    settings: BaseSettings, bus: Bus, record: CrawlRecord, number: int, *, is_new: bool
 ) -> Ownership:
-    """The claim of this process on the hub."""
+    """The claim of this process on hub `number`."""
     return Ownership(
         bus,
-        CrawlRecord(__version__, brief.crawl, brief.settings_hash),
+        record,
         f"{place()}-{new_name()}",
         pause_s=SILENCE_S + longest_fetch_s(settings),
         is_new=is_new,
         clock=time.monotonic,
+        number=number,
     )
 
 
@@ -178,8 +231,7 @@ def checkpoints_from(
     jobdir, root = job_folder(settings), settings.get("CLUSTER_CHECKPOINTS")
     if jobdir is None or not root:
         return None
-    header = Checkpoint(claim.crawl, claim.hubs, claim.number)
-    return Checkpoints(Path(root), jobdir, header, frontier, serves=serves, on_made=on_made)
+    return Checkpoints(Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made)
 
 
 def new_name() -> str:

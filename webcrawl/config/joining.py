@@ -1,21 +1,33 @@
-"""Makes a process a fetcher: one with CLUSTER and without JOBDIR (docs/cluster.md)."""
+"""Makes a process a fetcher, or one of several hubs, before its crawl (docs/cluster.md).
+
+With CLUSTER and without JOBDIR it is a fetcher.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
 from webcrawl.config import hub as config
+from webcrawl.config.build import hubs_from, job_folder
+from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, crawl_of
-from webcrawl.hub.bus import Bus, Refused
+from webcrawl.crawllog.files import new_crawl_id
+from webcrawl.frontier.disk.database import is_begun
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub.bus import Bus, BusError, Refused
+from webcrawl.hub.claims import Claim, ClaimError, claim_number, read_claim, write_claim
 from webcrawl.hub.fetching import CHANGED
-from webcrawl.hub.joining import CrawlEndedError, open_bus, wait_for_brief
+from webcrawl.hub.joining import RETRY_S, CrawlEndedError, open_bus, wait_for_brief
 from webcrawl.hub.packets import Brief
+from webcrawl.hub.records import CrawlRecord
 
 
 def join(crawler: Crawler) -> dict[str, Any] | int:
@@ -47,6 +59,60 @@ def join(crawler: Crawler) -> dict[str, Any] | int:
         brief=brief,
     )
     return brief.arguments | {"seeds": ""}
+
+
+def claim(crawler: Crawler, arguments: dict[str, Any]) -> int:
+    """Let this process be one of several hubs: the one of its JOBDIR, or one without an owner.
+
+    `arguments` are those of the spider. Returns the exit code if it cannot be one, else 0.
+    """
+    jobdir = job_folder(crawler.settings)
+    assert jobdir is not None
+    try:
+        job = JobFolder(jobdir)
+        try:
+            crawl_of(crawler).claim = _claim(crawler, jobdir, arguments)
+        finally:
+            job.close()
+    except KeyboardInterrupt:
+        return 130
+    except (StoreError, ClaimError) as error:
+        print(f"JOBDIR: {error}", file=sys.stderr, flush=True)
+        return 2
+    except (Refused, SettingError) as error:
+        _say(str(error))
+        return 2
+    return 0
+
+
+def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
+    hubs = hubs_from(crawler.settings)
+    claim = read_claim(jobdir)
+    if claim is None and is_begun(jobdir / FOLDER):
+        claim = Claim("", 0, 1)
+    if claim is None:
+        wanted = config.record_of(crawler, arguments, new_crawl_id())
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            claim = runner.run(_claim_on_bus(config.bus_from(crawler.settings), wanted))
+        write_claim(jobdir, claim)
+    if claim.hubs != hubs:
+        raise SettingError("CLUSTER_HUBS", hubs, f"{claim.hubs}, with which JOBDIR was begun")
+    return claim
+
+
+async def _claim_on_bus(bus: Bus, wanted: CrawlRecord) -> Claim:
+    await open_bus(bus, _say)
+    try:
+        while True:
+            try:
+                return await claim_number(bus, wanted, config.new_name(), _say)
+            except Refused:
+                raise
+            except BusError as error:
+                _say(f"waits for the bus ({error})")
+                await asyncio.sleep(RETRY_S)
+    finally:
+        await bus.close()
 
 
 async def _ask(bus: Bus) -> Brief:

@@ -29,7 +29,7 @@ from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.hub.address import Address
-from webcrawl.hub.buckets import BUCKETS
+from webcrawl.hub.buckets import HUBS_MAX
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robots import product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
@@ -408,8 +408,8 @@ BUS = Kind(
     lambda value: str(Address.parse(str(value))) if value else "",
 )
 HUBS = Kind(
-    lambda value: whole(1).fits(value) and int(value) <= BUCKETS,
-    f"a whole number, 1 to {BUCKETS}",
+    lambda value: whole(1).fits(value) and int(value) <= HUBS_MAX,
+    f"a whole number, 1 to {HUBS_MAX}",
     int,
 )
 # Its typed value is for reports: `fetch.proxy_from` reads the setting.

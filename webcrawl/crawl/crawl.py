@@ -31,7 +31,9 @@ from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.hub.checkpoints import Checkpoints
+    from webcrawl.hub.claims import Claim
     from webcrawl.hub.packets import Brief
+    from webcrawl.hub.several import SeveralHubs
     from webcrawl.hub.whole import WholeCrawl
 
 FATAL_ERROR_STAT = "webcrawl/problem"
@@ -102,6 +104,8 @@ class Crawl:
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
+        self.claim: Claim | None = None  # which of several hubs this process is
+        self.several: SeveralHubs | None = None  # that hub among the others
         self.whole: WholeCrawl | None = None  # the crawl of several hubs; None: there is one
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -18,6 +18,10 @@ from webcrawl.extensions.processes import add_counts
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.signals import crawl_closing
+from webcrawl.wording import utc_now
+
+if TYPE_CHECKING:
+    from webcrawl.hub.several import SeveralHubs
 
 logger = logging.getLogger(__name__)
 
@@ -52,15 +56,20 @@ class Hub:
         server = crawl.frontier
         if not isinstance(server, FrontierServer):
             return  # the frontier could not be opened, or SCHEDULER is not ours
+        _, arguments = getattr(self._crawler.spider, "crawl_arguments", ((), {}))
         try:
             brief = config.brief_of(self._crawler)
+            record = config.record_of(self._crawler, arguments, crawl.crawl_id)
         except SettingError as error:
             set_fatal_error(self._crawler, error)
             logger.error("%s", error)
             raise CloseSpider("settings_error") from None
         self._server = server
         server.shared = True  # whether or not a fetcher is there already
-        self._bus = config.bus_from(settings)
+        claim = crawl.claim or Claim(crawl.crawl_id, 0, 1)
+        several = self._several = crawl.several
+        self._name = f"hub {claim.number} of {claim.hubs}" if several is not None else "the hub"
+        self._bus = several.bus if several is not None else config.bus_from(settings)
         sessions = Sessions(
             self._bus,
             server,
@@ -70,25 +79,44 @@ class Hub:
             clock=time.monotonic,
             new_name=config.new_name,
             on_exit=lambda reason, stats: self._stats.append(stats),
+            number=claim.number,
         )
-        ownership = config.ownership_from(settings, self._bus, brief, is_new=not server.resumed)
+        ownership = config.ownership_from(
+            *(settings, self._bus, record, claim.number), is_new=not server.resumed
+        )
         self._service = HubService(
-            *(self._bus, ownership, sessions),
+            *(self._bus, ownership, sessions, several.peers if several is not None else None),
             allow=self._allow_until,
             refuse=self._refuse,
             clock=time.monotonic,
         )
-        claim, local = Claim(crawl.crawl_id, 0, 1), server.behind
+        local = server.behind
         assert isinstance(local, LocalFrontier)
+        if several is not None:
+            self._join_others(several, local, config.place())
         self._checkpoints = crawl.checkpoints = config.checkpoints_from(
             *(settings, claim, local),
             serves=lambda: self._service.sessions.serves,
-            on_made=lambda inbox: None,
+            on_made=several.courier.set_kept if several is not None else lambda inbox: None,
         )
         self._allow_until(time.monotonic())
         self._opening = asyncio.create_task(self._open())
         self._crawler.signals.connect(self.crawl_closing, crawl_closing)
         self._crawler.signals.connect(self.spider_closed, signals.spider_closed)
+
+    def _join_others(self, several: SeveralHubs, frontier: LocalFrontier, place: str) -> None:
+        from webcrawl.extensions.hubprocess import HubProcess  # noqa: PLC0415  (as above)
+
+        process = HubProcess(self._crawler, lambda: several.courier.unapplied)
+        several.join(
+            *(self._server, frontier, process), place=place, utc=utc_now, refuse=self._refuse
+        )
+        crawl_of(self._crawler).whole = several.whole
+        if not self._crawler.settings.get("CLUSTER_CHECKPOINTS"):
+            logger.warning(
+                "CLUSTER_CHECKPOINTS is not set: if a hub's disk is lost, so is its part of the"
+                " crawl"
+            )
 
     async def _open(self) -> None:
         from webcrawl.hub.bus import Refused  # noqa: PLC0415
@@ -99,8 +127,10 @@ class Hub:
         except Refused as refusal:
             self._refuse(str(refusal))
         else:
-            logger.info("This process is the hub of the crawl, on %r", self._bus)
+            logger.info("This process is %s of the crawl, on %r", self._name, self._bus)
             self._service.start()
+            if self._several is not None:
+                self._several.start()
 
     def _allow_until(self, until: float) -> None:
         crawl = crawl_of(self._crawler)
@@ -132,6 +162,8 @@ class Hub:
             self._opening.cancel()
         if self._checkpoints is not None:
             await self._checkpoints.close(is_clean=reason != "frontier_error")
+        if self._several is not None:
+            await self._several.close()
         await self._service.close("" if reason in RESUMED else reason)
         await self._bus.close()
         for stats in self._stats:

@@ -40,7 +40,7 @@ OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target",
 
 
 class HubProcess:
-    """`hub.whole.Process` of a hub. `unapplied` is the number of mails under way."""
+    """`hub.several.Process` of a hub. `unapplied` is the number of mails under way."""
 
     def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
         self._crawler = crawler
@@ -71,6 +71,11 @@ class HubProcess:
         scheduler = crawl_of(self._crawler).scheduler
         if scheduler is not None:
             scheduler.wake()
+
+    def give_back(self) -> None:
+        scheduler = crawl_of(self._crawler).scheduler
+        if scheduler is not None:
+            scheduler.give_back(lambda host: True)
 
     async def explain(self, url: str) -> list[str]:
         explain = crawl_of(self._crawler).explain

@@ -134,14 +134,14 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int]) -> None:
+def jump(numbers: dict[str, Any], shards: Iterable[int], after: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
     """
     outbox = numbers.setdefault("outbox", {})
     for shard in map(str, shards):
-        first, last = outbox.get(shard, (1, 0))
+        first, last = outbox.get(shard, (after + 1, after))
         outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
 
 

@@ -22,6 +22,7 @@ over a socket pair: server, member and client are the same.
 - `ages`: times on their way from one machine's clock to the other's
 - `records`: which process is the hub; `service`: its two tasks
 - `joining`: how a fetcher finds its hub
+- `checkpoints`: copies of a hub's JOBDIR on another disk; `restoring`: a JOBDIR from one, or empty
 
 A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own
 clock. Without a session a fetcher sends no request. The stream goes on in the next session, with

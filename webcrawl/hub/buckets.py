@@ -18,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.parse.domains import registered_domain
 
 BUCKETS: Final = 4096
+HUBS_MAX: Final = 256  # each has a session with each other one
 SUFFIX_LIST: Final = f"tldextract {version('tldextract')}"  # it ships the list (parse.domains)
 
 
@@ -33,8 +34,8 @@ class Buckets:
     """
 
     def __init__(self, hubs: int) -> None:
-        if not 1 <= hubs <= BUCKETS:
-            raise ValueError(f"{hubs} hubs: allowed are 1 to {BUCKETS}")
+        if not 1 <= hubs <= HUBS_MAX:
+            raise ValueError(f"{hubs} hubs: allowed are 1 to {HUBS_MAX}")
         ends = [hub * BUCKETS // hubs for hub in range(hubs + 1)]
         self.ranges: Final = tuple(pairwise(ends))
         self._hubs = [

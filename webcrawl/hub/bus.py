@@ -208,8 +208,10 @@ class NatsBus(Bus):
             await _close(client)
             if isinstance(error, TimeoutError):
                 raise BusError(f"CLUSTER={address}: {server} does not answer") from None
-            if isinstance(error, NatsError):
+            if isinstance(error, NatsError | OSError):
                 _fail(f"CLUSTER={address}: {server}", error)
+            if isinstance(error, AttributeError | TypeError | ValueError):  # nats-py trusts INFO
+                raise BusError(f"CLUSTER={address}: {server} is no NATS server") from None
             raise
         return client
 

@@ -27,7 +27,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -38,15 +38,14 @@ from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.claims import Claim
 from webcrawl.synced import replace_file, sync_folder
-from webcrawl.wording import counted, size_text
 
 logger = logging.getLogger(__name__)
 
 # So many minutes of pages are fetched again after a loss. More often would copy more tables that
 # the next compaction replaces.
 INTERVAL_S = 600.0
-FORM: Final = 1  # of the folder of a checkpoint
 NAME: Final = "checkpoint.json"
 STATE: Final = "spider.state"  # in JOBDIR
 _LINKS: Final = "checkpoint"  # in JOBDIR, while a checkpoint is made
@@ -54,10 +53,6 @@ _PIECE_BYTES: Final = 1 << 20
 # RocksDB makes them anew. LOG is its text for people.
 _LEFT_OUT: Final = re.compile(r"LOCK|LOG(\.old\.\d+)?")
 _FILE: Final = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9._-]*|{re.escape(STATE)}", re.ASCII)
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be made, or be restored: one line."""
 
 
 class File(Struct, frozen=True, array_like=True):
@@ -71,26 +66,25 @@ class File(Struct, frozen=True, array_like=True):
 class Checkpoint(Struct, frozen=True):
     """`checkpoint.json`.
 
+    claim -- which hub of which crawl
     time -- UTC
     inbox -- by hub: the last mail of it that is applied in this checkpoint
     files -- by name in JOBDIR
     """
 
-    crawl: str
-    hubs: int
-    hub: int
-    time: float = 0.0
+    claim: Claim
+    time: float
     inbox: dict[int, int] = {}
     files: dict[str, File] = {}
-    form: int = FORM
+    form: Literal[1] = 1  # of this struct and of the folder
 
 
 Found = tuple[Path, Checkpoint]
 
 
-def folder_of(root: Path, header: Checkpoint) -> Path:
+def folder_of(root: Path, claim: Claim) -> Path:
     """The folder of the checkpoints of one hub."""
-    return root / f"{header.crawl}-hub-{header.hub}"
+    return root / f"{claim.crawl}-hub-{claim.number}"
 
 
 def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
@@ -105,49 +99,45 @@ def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
     return found
 
 
-def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> Checkpoint:
-    """Copy `files`, as the last checkpoint of the hub of `header`. CheckpointError, OSError.
+def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> None:
+    """Copy `files`, and list them in `header`. StoreError, OSError.
 
     Until it is whole and on the disk, the last one before stays.
     """
-    home = folder_of(root, header)
+    home = folder_of(root, header.claim)
     home.mkdir(exist_ok=True)
     last = newest(home)
     _remove_others(home, last)
     number = int(last[0].name) + 1 if last else 1
     folder = home / f"{number:06d}"
     (folder / FOLDER).mkdir(parents=True)
-    made = {name: _link(last, name, path, folder) for name, path in files.items()}
-    for name, path in files.items():
-        made[name] = made[name] or copy_file(path, folder / name)
+    made = {
+        name: _link(last, name, path, folder) or copy_file(path, folder / name)
+        for name, path in files.items()
+    }
     whole = replace(header, files=made)
     sync_folder(folder / FOLDER)
     replace_file(folder / NAME, msgspec.json.encode(whole))
     sync_folder(home)
     sync_folder(root)
     _remove_others(home, (folder, whole))
-    return whole
 
 
 def newest(home: Path) -> Found | None:
-    """The last checkpoint that is whole, in the folder of a hub. CheckpointError, OSError."""
+    """The last checkpoint that is whole, in the folder of a hub. StoreError, OSError."""
     folders = [path.parent for path in home.glob(f"[0-9]*/{NAME}")]
     folder = max(folders, key=lambda path: int(path.name), default=None)
     return (folder, read_checkpoint(folder)) if folder is not None else None
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """CheckpointError if it is damaged or of another form, OSError."""
-    data = (folder / NAME).read_bytes()
+    """StoreError if it is damaged or of another form, OSError."""
     try:
-        form = msgspec.json.decode(data, type=dict[str, object]).get("form")
-        if form != FORM:
-            raise CheckpointError(f"{folder} has form {form}, this version reads {FORM}")
-        found = msgspec.json.decode(data, type=Checkpoint)
+        found = msgspec.json.decode((folder / NAME).read_bytes(), type=Checkpoint)
     except msgspec.DecodeError:
-        raise CheckpointError(f"{folder / NAME} is damaged") from None
-    if not all(map(_FILE.fullmatch, found.files)):
-        raise CheckpointError(f"{folder / NAME} is damaged: it names other files")
+        found = None
+    if found is None or not all(map(_FILE.fullmatch, found.files)):
+        raise StoreError(f"{folder / NAME} is damaged, or of another version")
     return found
 
 
@@ -192,7 +182,7 @@ class Checkpoints:
     """Makes the checkpoints of this process's hub, in a thread, until `close`.
 
     root -- CLUSTER_CHECKPOINTS
-    header -- which hub of which crawl
+    claim -- which hub of which crawl
     serves -- whether this process is the hub: else another one may have a later checkpoint
     on_made -- called with `inbox` of the last checkpoint: now, and after each one
 
@@ -203,7 +193,7 @@ class Checkpoints:
         self,
         root: Path,
         jobdir: Path,
-        header: Checkpoint,
+        claim: Claim,
         frontier: LocalFrontier,
         *,
         serves: Callable[[], bool],
@@ -211,7 +201,7 @@ class Checkpoints:
     ) -> None:
         self._root = root
         self._jobdir = jobdir
-        self._header = header
+        self._claim = claim
         self._frontier = frontier
         self._serves = serves
         self._on_made = on_made
@@ -227,8 +217,8 @@ class Checkpoints:
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             self._disk = self._root.stat().st_dev
-            last = newest(folder_of(self._root, self._header))
-        except (CheckpointError, OSError) as error:
+            last = newest(folder_of(self._root, self._claim))
+        except (StoreError, OSError) as error:
             self._failed(error)
         else:
             if self._disk == self._jobdir.stat().st_dev:
@@ -263,7 +253,7 @@ class Checkpoints:
             await self._do(remove)
             inbox = await self._frontier.checkpoint(links)
             await self._do(lambda: self._write(links, now, inbox))
-        except (CheckpointError, StoreError, OSError) as error:
+        except (StoreError, OSError) as error:
             self._failed(error)
         else:
             self._on_made(inbox)
@@ -281,7 +271,7 @@ class Checkpoints:
         if is_clean and self._serves():
             try:
                 await self._do(self._write_closed)
-            except (CheckpointError, StoreError, OSError) as error:
+            except (StoreError, OSError) as error:
                 self._failed(error)
 
     def _write_closed(self) -> None:
@@ -295,18 +285,12 @@ class Checkpoints:
         began_at = time.monotonic()
         disk = self._root.stat().st_dev
         if disk != (self._disk or disk):
-            raise CheckpointError(f"{self._root} was on another disk: is it mounted?")
+            raise StoreError(f"{self._root} was on another disk: is it mounted?")
         self._disk = disk
-        header = replace(self._header, time=now, inbox=dict(inbox))
-        made = write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
+        header = Checkpoint(self._claim, now, dict(inbox))
+        write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
         self._last_time = now
-        size_bytes = sum(file.size_bytes for file in made.files.values())
-        logger.info(
-            "A checkpoint of %s, %s, was made in %.1f s",
-            counted(len(made.files), "file"),
-            size_text(size_bytes),
-            time.monotonic() - began_at,
-        )
+        logger.info("A checkpoint was made in %.1f s", time.monotonic() - began_at)
 
     def _failed(self, error: Exception) -> None:
         why = getattr(error, "strerror", None) or error

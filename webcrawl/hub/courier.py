@@ -229,7 +229,7 @@ class Courier:
         if letter.applied > last:
             self._refuse(
                 f"hub {hub} has mail of this hub that JOBDIR does not have: JOBDIR is an old copy."
-                " Use the newest one, or a checkpoint: scrapy hub restore"
+                " Use the newest one; without it, mark this one: scrapy hub restore JOBDIR"
             )
             return
         if way is None:

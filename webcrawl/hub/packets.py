@@ -7,15 +7,17 @@ DecodeError for anything else. There is no code in them, and no pickle.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 SILENCE_S: Final = 10.0  # a session without a packet for so long has ended
 TICK_S: Final = 1.0  # between two packets at least
 SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
 PACKET_BYTES: Final = 256 * 1024  # of data in one message; NATS allows 1 MB by default
+
+T = TypeVar("T")
 
 # Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
 Name = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
@@ -132,9 +134,23 @@ class Over(_Tagged, frozen=True):
 ToHub = Ask | Hello | Packet
 ToFetcher = Brief | BriefPart | Welcome | Refusal | Over | Packet
 encode: Callable[[ToHub | ToFetcher], bytes] = Encoder().encode
-read_by_hub: Callable[[bytes], ToHub] = Decoder(ToHub).decode
-read_by_fetcher: Callable[[bytes], ToFetcher] = Decoder(ToFetcher).decode
-_read_brief: Callable[[bytes], Brief] = Decoder(Brief).decode
+
+
+def untrusted(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """`decode` for bytes that anybody may have sent: DecodeError is its only exception."""
+
+    def read(data: bytes) -> T:
+        try:
+            return decode(data)
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise DecodeError(str(error)) from None
+
+    return read
+
+
+read_by_hub: Callable[[bytes], ToHub] = untrusted(Decoder(ToHub).decode)
+read_by_fetcher: Callable[[bytes], ToFetcher] = untrusted(Decoder(ToFetcher).decode)
+_read_brief: Callable[[bytes], Brief] = untrusted(Decoder(Brief).decode)
 
 ASK: Final = "ask"  # the subject that every hub hears
 

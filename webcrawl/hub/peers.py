@@ -28,7 +28,7 @@ from msgspec.msgpack import Decoder, Encoder
 from webcrawl.hub.bus import Bus
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.mesh import Kind, Letter
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S, Name
+from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S, Name, untrusted
 from webcrawl.hub.streams import Clock
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class PeerOver(_Tagged, frozen=True):
 
 PeerMessage = PeerHello | PeerWelcome | PeerPacket | PeerOver
 _encode: Callable[[PeerMessage | Letter], bytes] = Encoder().encode
-_read: Callable[[bytes], PeerMessage] = Decoder(PeerMessage).decode
+_read: Callable[[bytes], PeerMessage] = untrusted(Decoder(PeerMessage).decode)
 
 
 def peer_subject(number: int) -> str:

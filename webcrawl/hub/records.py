@@ -27,20 +27,20 @@ from __future__ import annotations
 
 import logging
 from math import inf
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
+from webcrawl.hub.buckets import HUBS_MAX
 from webcrawl.hub.bus import Bus, Refused
-from webcrawl.hub.packets import SILENCE_S, hub_subject
+from webcrawl.hub.packets import SILENCE_S, hub_subject, untrusted
 from webcrawl.hub.streams import Clock
 from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 
 CRAWL = "crawl"
-HUBS_MAX: Final = 256
 T = TypeVar("T")
 
 
@@ -75,7 +75,7 @@ async def read(bus: Bus, key: str, kind: type[T]) -> tuple[T | None, int]:
     if entry is None:
         return None, 0
     try:
-        return json.decode(entry.value, type=kind), entry.revision
+        return untrusted(json.Decoder(kind).decode)(entry.value), entry.revision
     except DecodeError:
         return None, entry.revision
 

@@ -28,7 +28,6 @@ from webcrawl.hub.checkpoints import (
     NAME,
     STATE,
     Checkpoint,
-    CheckpointError,
     Found,
     copy_file,
     newest,
@@ -85,37 +84,36 @@ async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
 def find_checkpoint(given: Path) -> Found:
     """The checkpoint in a hub's folder, or the only one in CLUSTER_CHECKPOINTS.
 
-    CheckpointError, OSError.
+    StoreError, OSError.
     """
     homes = sorted({path.parents[1] for path in given.glob(f"*/[0-9]*/{NAME}")})
     if len(homes) > 1:
-        raise CheckpointError(f"give one of {', '.join(map(str, homes))}")
+        raise StoreError(f"give one of {', '.join(map(str, homes))}")
     found = newest(homes[0] if homes else given)
     if found is None:
-        raise CheckpointError(f"{given} has no checkpoint")
+        raise StoreError(f"{given} has no checkpoint")
     return found
 
 
 def refuse_if_used(jobdir: Path) -> None:
-    """CheckpointError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
+    """StoreError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
     left = {LOCK, _PART, STATE, claims.NAME}
     if jobdir.exists() and {path.name for path in jobdir.iterdir()} - left:
-        raise CheckpointError(f"{jobdir} is not empty")
+        raise StoreError(f"{jobdir} is not empty")
 
 
 def restore(found: Found, jobdir: Path) -> None:
-    """Make `jobdir` from a checkpoint. CheckpointError, StoreError, OSError.
+    """Make `jobdir` from a checkpoint. StoreError, OSError.
 
     After a kill it can be restored again.
     """
     refuse_if_used(jobdir)
-    checkpoint, part = found[1], jobdir / _PART
-    claim = Claim(checkpoint.crawl, checkpoint.hub, checkpoint.hubs)
+    claim, part = found[1].claim, jobdir / _PART
     with ExitStack() as opened:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
-        _mark(part / FOLDER, claim)
+        mark_restored(part / FOLDER, claim)
         sync_folder(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
@@ -129,13 +127,13 @@ def restore_in_place(jobdir: Path, claim: Claim) -> None:
     """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
     job = JobFolder(jobdir)
     try:
-        _mark(jobdir / FOLDER, claim)
+        mark_restored(jobdir / FOLDER, claim)
     finally:
         job.close()
 
 
 def begin(jobdir: Path, claim: Claim) -> None:
-    """Make `jobdir` for a hub that begins empty. CheckpointError, StoreError, OSError."""
+    """Make `jobdir` for a hub that begins empty. StoreError, OSError."""
     refuse_if_used(jobdir)
     job = JobFolder(jobdir)
     try:
@@ -154,11 +152,11 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         except FileNotFoundError:
             is_whole = False
         if not is_whole:
-            raise CheckpointError(f"{folder} is damaged: {name} is not as it was written")
+            raise StoreError(f"{folder} is damaged: {name} is not as it was written")
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
-def _mark(frontier: Path, claim: Claim) -> None:
+def mark_restored(frontier: Path, claim: Claim) -> None:
     """Let the mail of a closed frontier go on at higher numbers. StoreError."""
     db = Database(frontier, damaged_log=False)
     try:
@@ -167,7 +165,7 @@ def _mark(frontier: Path, claim: Claim) -> None:
             raise StoreError(f"{frontier} is no frontier: it is empty")
         if claim.hubs > 1:
             others = (other for other in range(claim.hubs) if other != claim.number)
-            jump(numbers.setdefault("mail", {}), others)
+            jump(numbers.setdefault("mail", {}), others, claim.mail_after)
             db.put(rows.NUMBERS, json.dumps(numbers).encode())
             db.commit()
     finally:

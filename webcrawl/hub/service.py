@@ -13,6 +13,7 @@ from typing import Any
 
 from webcrawl.hub.bus import Bus, BusError, Refused
 from webcrawl.hub.packets import TICK_S
+from webcrawl.hub.peers import Peers
 from webcrawl.hub.records import Ownership
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.streams import Clock
@@ -23,8 +24,9 @@ CHECK_S = 2.0  # between two renewals of the record
 
 
 class HubService:
-    """Runs `ownership` and `sessions`.
+    """Runs `ownership`, `sessions` and `peers`.
 
+    peers -- the sessions with the other hubs, if there are several
     allow -- told until when this process may send requests
     refuse -- told why this process must end
     """
@@ -34,12 +36,14 @@ class HubService:
         bus: Bus,
         ownership: Ownership,
         sessions: Sessions,
+        peers: Peers | None = None,
         *,
         allow: Callable[[float], None],
         refuse: Callable[[str], None],
         clock: Clock,
     ) -> None:
         self.sessions = sessions
+        self.peers = peers
         self._bus = bus
         self._ownership = ownership
         self._allow = allow
@@ -82,6 +86,8 @@ class HubService:
 
     async def tick(self) -> None:
         self.sessions.tick()
+        if self.peers is not None:
+            self.peers.tick()
 
     async def close(self, reason: str) -> None:
         """The crawl has ended in this process, and its frontier is closed."""
@@ -97,9 +103,13 @@ class HubService:
     def _on_lost(self) -> None:
         self._serve_until(self._clock())
         self.sessions.end_all()
+        if self.peers is not None:
+            self.peers.end_all()
 
     def _serve_until(self, until: float) -> None:
         self.sessions.serves_until = until
+        if self.peers is not None:
+            self.peers.serves_until = until
         self._allow(until)
 
     async def _each(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

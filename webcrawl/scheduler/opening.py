@@ -58,7 +58,13 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         sock = socket.socket(fileno=assignment.descriptor)
         return Opened(RemoteFrontier(sock, rules), Orders())
     try:
-        frontier = build.frontier_from(settings, scope, rules)
+        if (claim := crawl_of(crawler).claim) is not None:
+            from webcrawl.config.hub import several_from  # noqa: PLC0415  (as above)
+
+            crawl_of(crawler).several = several_from(settings, claim)
+        elif build.hubs_from(settings) > 1 and build.leads_crawl(crawler):
+            raise StoreError("several hubs (CLUSTER_HUBS) are started with scrapy crawl")
+        frontier = build.frontier_from(settings, scope, rules, crawl_of(crawler).several)
     except StoreError as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:

@@ -1,0 +1,135 @@
+"""This hub among several: the sessions with the others, and what goes over them.
+
+Made before the frontier is opened, which needs the addresses; the rest joins when there is a
+frontier. A crawl with one hub has none of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub import whole
+from webcrawl.hub.addresses import HubAddresses
+from webcrawl.hub.buckets import Abroad, Buckets
+from webcrawl.hub.bus import Bus
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.courier import Courier
+from webcrawl.hub.peers import Peers
+from webcrawl.hub.streams import Clock
+from webcrawl.hub.views import Views
+from webcrawl.hub.whole import WholeCrawl
+
+logger = logging.getLogger(__name__)
+
+
+class Process(whole.Process, Protocol):
+    """The process of this hub."""
+
+    def give_back(self) -> None:
+        """Give back the leases of this process whose requests are not sent."""
+
+
+class SeveralHubs:
+    """Of the hub of `claim`.
+
+    addresses -- None: no address has a delay or a cap
+    abroad -- the hosts of the other hubs
+    courier, whole -- from `join` on
+    """
+
+    courier: Courier
+    whole: WholeCrawl
+
+    def __init__(
+        self,
+        bus: Bus,
+        claim: Claim,
+        addresses: HubAddresses | None,
+        *,
+        longest_fetch_s: float,
+        clock: Clock,
+        new_name: Callable[[], str],
+    ) -> None:
+        self.bus = bus
+        self.claim = claim
+        self.addresses = addresses
+        self.abroad: Abroad = Buckets(claim.hubs).abroad(claim.number)
+        self.peers = Peers(
+            bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
+        )
+        self._clock = clock
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __repr__(self) -> str:
+        return f"<SeveralHubs {self.peers!r}>"
+
+    def join(
+        self,
+        server: FrontierServer,
+        frontier: LocalFrontier,
+        process: Process,
+        *,
+        place: str,
+        utc: Callable[[], str],
+        refuse: Callable[[str], None],
+    ) -> None:
+        """`server` serves `frontier`. `place`: the name of this process for users.
+
+        `refuse` is told why this process must end.
+        """
+
+        def wake() -> None:
+            server.places_changed()
+            process.wake()
+
+        def recall() -> None:
+            process.give_back()
+            server.recall()
+
+        abroad, claim, clock = self.abroad, self.claim, self._clock
+        self.courier = Courier(
+            self.peers,
+            frontier,
+            is_ours=lambda host: abroad.shard_of(host) is None,
+            on_applied=wake,
+            refuse=refuse,
+            clock=clock,
+            mail_after=claim.mail_after,
+        )
+        views = Views(claim.number, claim.hubs, place, server.counters, utc())
+        self.whole = WholeCrawl(self.peers, server, frontier, views, process, clock=clock, utc=utc)
+        if self.addresses is not None:
+            self.addresses.join(
+                self.peers,
+                lambda *given: frontier.call(lambda state: state.give_pages(*given)),
+                on_freed=wake,
+                on_recall=recall,
+            )
+
+    def start(self) -> None:
+        """The bus is open."""
+        works = [self.peers.open(), self.courier.run(), self._step()]
+        if self.addresses is not None:
+            works.append(self.addresses.run())
+        self._tasks = [asyncio.create_task(work) for work in works]
+
+    async def _step(self) -> None:
+        while True:
+            try:
+                self.whole.step()
+            except Exception:  # our own fault: the next round may do it
+                logger.exception("The hub failed in its round")
+            await asyncio.sleep(whole.STEP_S)
+
+    async def close(self) -> None:
+        """The frontier is closed, and no request is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.addresses is not None and self._tasks:
+            await self.addresses.close()
