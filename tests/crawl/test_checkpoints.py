@@ -14,8 +14,11 @@ import pytest
 from simweb import running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import ROOT, assert_clean
+from tests.crawl.crawllog import assert_log
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
+from webcrawl.hub.checkpoints import folder_of
+from webcrawl.hub.claims import read_claim
 from webcrawl.hub.restoring import find_checkpoint
 
 pytestmark = pytest.mark.slow
@@ -39,24 +42,31 @@ def bus(tmp_path: Path) -> Iterator[NatsServer]:
         yield server
 
 
-def hub(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """`scrapy hub`."""
-    command = [sys.executable, "-m", "scrapy", "hub", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_a_hub_is_restored_from_its_last_checkpoint(tmp_path: Path, bus: NatsServer) -> None:
-    root, spider = tmp_path / "checkpoints", tmp_path / "often.py"
+@pytest.fixture
+def settings(tmp_path: Path, bus: NatsServer) -> dict[str, Any]:
+    spider = tmp_path / "often.py"
     spider.write_text(OFTEN)
-    settings: dict[str, Any] = {
+    return {
         "CLUSTER": bus.url,
-        "CLUSTER_CHECKPOINTS": root,
+        "CLUSTER_CHECKPOINTS": tmp_path / "checkpoints",
         "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
         "DOWNLOAD_DELAY": 0.3,
         "DOWNLOAD_TIMEOUT": 3,
         "IP_DELAY": 0,
         "spider": ("runspider", str(spider)),
     }
+
+
+def hub(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """`scrapy hub`."""
+    command = [sys.executable, "-m", "scrapy", "hub", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_hub_is_restored_from_its_last_checkpoint(
+    tmp_path: Path, bus: NatsServer, settings: dict[str, Any]
+) -> None:
+    root = tmp_path / "checkpoints"
     order = ("restore", tmp_path / "job", "--from", root, "--cluster", bus.url)
     with running(*WORLD) as web:
         crawl = Steered(tmp_path, web=web, **settings)
@@ -80,7 +90,42 @@ def test_a_hub_is_restored_from_its_last_checkpoint(tmp_path: Path, bus: NatsSer
     assert_clean(result)
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
     assert result.report["counts"]["pending"] == 0
+    assert_log(result)
     assert 0 < ledger["again"] < before, "pages since the checkpoint, and no others"
     folder, last = find_checkpoint(root)
     assert last.files.keys() >= {"frontier/CURRENT", "spider.state"}, "that of the clean end"
     assert hub("restore", tmp_path / "job", "--from", folder, "--without-bus").returncode == 1
+
+
+@pytest.mark.parametrize("is_restored", [True, False], ids=["restored", "begun"])
+def test_one_of_two_hubs_is_lost(
+    tmp_path: Path, bus: NatsServer, settings: dict[str, Any], is_restored: bool
+) -> None:
+    settings |= {"CLUSTER_HUBS": 2}
+    with running(*WORLD) as web:
+        hubs = [Steered(tmp_path / name, web=web, **settings) for name in ("one", "other")]
+        hubs[0].after(200)
+        claims = {hub: read_claim(hub.jobdir) for hub in hubs}
+        lost, claim = next(
+            (each, claim) for each, claim in claims.items() if claim and claim.number
+        )
+        lost.until("A checkpoint was made", 2)
+        before = web.totals()["pages"]
+        lost.kill()
+        shutil.rmtree(lost.jobdir)
+        source = folder_of(tmp_path / "checkpoints", claim)
+        if is_restored:
+            made = hub("restore", lost.jobdir, "--from", source, "--without-bus")
+        else:
+            made = hub("begin", lost.jobdir, "--number", 1, "--cluster", bus.url)
+        assert (made.returncode, made.stderr) == (0, "")
+        hubs[hubs.index(lost)] = Steered(lost.folder, web=web, **settings)
+        results = [hub.wait(200) for hub in hubs]
+        ledger = assert_no_fault_but_of_kills(web, before, whole=is_restored)
+    for result in results:
+        assert result.exit_code == 0, result.log[-3000:]
+        assert_clean(result)
+    assert 0 < ledger["again"] < before
+    marked = hub("restore", lost.jobdir, "--cluster", bus.url)
+    assert (marked.returncode, marked.stderr) == (0, "")
+    assert "is an earlier state of hub 1 of the crawl" in marked.stdout

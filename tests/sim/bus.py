@@ -49,6 +49,7 @@ class SimBus(Bus):
 
     def __init__(self, net: Net) -> None:
         self.is_cut = self.is_gone = False
+        self.unheard: set[str] = set()  # subjects on which it is not heard
         self.stopped_until = 0.0
         self._net = net
         self._handlers: dict[str, Callable[[bytes], None]] = {}
@@ -75,7 +76,7 @@ class SimBus(Bus):
         self.kill()
 
     def publish(self, subject: str, data: bytes) -> None:
-        if self.is_cut or self.is_gone or self._net.is_down:
+        if self.is_cut or self.is_gone or self._net.is_down or subject in self.unheard:
             return
         for bus in self._net.buses:
             if subject in bus._handlers and self._net.random.random() >= self._net.lost:

@@ -10,6 +10,7 @@ from random import Random
 from tests.sim.network import Socket
 from tests.sim.web import DELAY_S, IP_DELAY_S, LONGEST_FETCH_S, UTC_S, Judge, Web
 from tests.unit.virtualtime import now
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import LocalFrontier
@@ -22,6 +23,7 @@ from webcrawl.frontier.lease import (
     Returned,
     Step,
 )
+from webcrawl.frontier.mailbox import Abroad
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.member import Member
@@ -175,7 +177,11 @@ class Worker(Fetcher):
 
 
 def own_frontier(
-    folder: Path, delay_s: float = DELAY_S, others_ask_s: float = 0.0
+    folder: Path,
+    delay_s: float = DELAY_S,
+    others_ask_s: float = 0.0,
+    abroad: Abroad | None = None,
+    addresses: Addresses | None = None,
 ) -> LocalFrontier:
     polite = Politeness(delay_s=delay_s, ip_delay_s=IP_DELAY_S)
     return LocalFrontier(
@@ -184,6 +190,8 @@ def own_frontier(
         now=now(),
         utc_s=UTC_S,
         others_ask_s=others_ask_s,
+        abroad=abroad,
+        addresses=addresses,
     )
 
 

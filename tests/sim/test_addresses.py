@@ -67,18 +67,6 @@ class Judge:
         return [hub for at, hub, where in self.asked if where == address and at >= since]
 
 
-class PairBus(SimBus):
-    """A bus that may lose all that one hub says to another one."""
-
-    def __init__(self, net: Net) -> None:
-        super().__init__(net)
-        self.lost: set[str] = set()  # subjects
-
-    def publish(self, subject: str, data: bytes) -> None:
-        if subject not in self.lost:
-            super().publish(subject, data)
-
-
 class World:
     def __init__(
         self,
@@ -121,7 +109,7 @@ class Hub:
 
     def __init__(self, world: World, number: int, *, is_new: bool) -> None:
         self.world, self.number = world, number
-        self.bus = PairBus(world.net)
+        self.bus = SimBus(world.net)
         hubs = len(world.counted)
         self.peers = Peers(
             self.bus,
@@ -293,8 +281,8 @@ async def befall(world: World, seconds: float) -> None:
                 loop.call_later(away_s, setattr, bus, "is_cut", False)
             case "part":
                 subject = peer_subject((number + random.choice([1, 2])) % 3)
-                bus.lost.add(subject)
-                loop.call_later(2.0 * away_s, bus.lost.discard, subject)
+                bus.unheard.add(subject)
+                loop.call_later(2.0 * away_s, bus.unheard.discard, subject)
 
 
 def busy(world: World, number: int) -> None:

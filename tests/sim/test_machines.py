@@ -1,8 +1,8 @@
-"""Whole crawls by a hub and fetchers on a bus in virtual time, whatever befalls them.
+"""Whole crawls by hubs and fetchers on a bus in virtual time, whatever befalls them.
 
-Processes are killed, stopped and cut off, messages are lost, the bus is away, its records are wiped
-and spoiled. Frontier, server, sessions, records and gates are the real ones. SIM_SEEDS=400 runs as
-many crawls.
+Processes are killed, stopped and cut off, also from each other alone, messages are lost, the bus is
+away, its records are wiped and spoiled. Frontier, server, sessions, records, gates, mail, addresses
+and the end of the whole crawl are the real ones. SIM_SEEDS=400 runs as many crawls.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tests.unit.virtualtime import now
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import hub_subject
+from webcrawl.hub.peers import peer_subject
 from webcrawl.hub.records import CRAWL
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.streams import Stream
@@ -34,14 +35,14 @@ LONGEST_S = 10_000
 # What befalls a crawl every few seconds, and how often it does.
 FATES = {
     "kill": 6, "exit": 4, "join": 12, "stop": 8, "cut": 16, "hub": 3, "stop hub": 3, "cut hub": 3,
-    "bus": 3, "wipe": 3, "spoil": 3, "": 40,
+    "part": 3, "bus": 3, "wipe": 3, "spoil": 3, "": 40,
 }  # fmt: skip
 
 
 class World:
     """One crawl. A seed decides everything."""
 
-    def __init__(self, seed: int, folder: Path, fates: dict[str, int]) -> None:
+    def __init__(self, seed: int, folder: Path, fates: dict[str, int], hubs: int) -> None:
         loop: Any = asyncio.get_running_loop()
         self.random: Random = loop.random
         self.web = Web(seed, hosts=48, pages=12)
@@ -50,34 +51,46 @@ class World:
         self.folder = folder
         self.fates = fates
         self.fell: Counter[str] = Counter()
-        self.hub = HubMachine(self.web, self.judge, folder, self.net)
+        self.hubs = [self.hub(number, hubs) for number in range(hubs)]
         self._names = 0
         self.fetchers: list[RemoteMachine] = []
 
+    def hub(self, number: int, hubs: int) -> HubMachine:
+        folder = self.folder / str(number)
+        return HubMachine(self.web, self.judge, folder, self.net, number, hubs)
+
     def join(self) -> None:
         self._names += 1
-        name = f"f{self._names}"
-        self.fetchers.append(RemoteMachine(self.web, self.judge, self.net, name))
+        name = f"f{self._names}x"
+        hubs = len(self.hubs)
+        self.fetchers.append(RemoteMachine(self.web, self.judge, self.net, name, hubs))
 
     async def run(self) -> None:
-        await self.hub.server.put([link(url) for url in self.web.seeds], now())
+        await self.hubs[0].server.put([link(url) for url in self.web.seeds], now())
         for _ in range(2):
             self.join()
         until = now() + LONGEST_S
-        while not self.hub.own.is_finished() and self.judge.fault is None:
+        while not self.has_ended and self.judge.fault is None:
             await asyncio.sleep(self.random.expovariate(1 / 4.0))
             if now() > until:
                 raise BrokenPromiseError("it does not end")
-            if self.hub.refusal:
-                raise BrokenPromiseError(self.hub.refusal)
+            for hub in self.hubs:
+                if hub.refusal:
+                    raise BrokenPromiseError(hub.refusal)
             fate = self.random.choices([*self.fates], [*self.fates.values()])[0]
             self.fell[fate] += 1
             await self.befall(fate)
         await self._calm_down()
         for fetcher in self.fetchers:
             fetcher.kill()
-        self.judge.ends(self.hub.own)
-        self.hub.kill()
+        self.judge.ends(*(hub.own for hub in self.hubs))
+        for hub in self.hubs:
+            hub.kill()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all hubs know that nothing is left."""
+        return all(hub.server.is_finished() for hub in self.hubs)
 
     async def _calm_down(self) -> None:
         """Nothing befalls them any more: soon all fetchers are served."""
@@ -90,6 +103,8 @@ class World:
 
     async def befall(self, fate: str) -> None:
         random, victim = self.random, None
+        number, hubs = self.random.randrange(len(self.hubs)), len(self.hubs)
+        hub = self.hubs[number]
         if self.fetchers:
             victim = random.choice(self.fetchers)
         match fate:
@@ -103,17 +118,19 @@ class World:
             case "join" if len(self.fetchers) < 5:
                 self.join()
             case "stop" if victim:
-                victim.bus.stopped_until = now() + random.expovariate(1 / 15)
+                self._stop(victim)
             case "cut" if victim:
                 self._cut(victim, random.expovariate(1 / 15))
             case "stop hub":
-                self.hub.bus.stopped_until = now() + random.expovariate(1 / 15)
+                self._stop(hub)
             case "cut hub":
-                self._cut(self.hub, random.expovariate(1 / 15))
+                self._cut(hub, random.expovariate(1 / 15))
             case "hub":
-                self.hub.kill()
+                hub.kill()
                 await asyncio.sleep(random.expovariate(1 / 5))
-                self.hub = HubMachine(self.web, self.judge, self.folder, self.net)
+                self.hubs[number] = self.hub(number, hubs)
+            case "part" if hubs > 1:
+                self._part(hub, (number + random.randrange(1, hubs)) % hubs)
             case "bus":
                 self.net.go_down()
                 await asyncio.sleep(random.random() * 30)
@@ -121,7 +138,18 @@ class World:
             case "wipe":
                 self.net.wipe()
             case "spoil":
-                self.net.spoil(random.choice([CRAWL, hub_subject(0)]))
+                self.net.spoil(random.choice([CRAWL, hub_subject(number)]))
+
+    def _stop(self, machine: RemoteMachine | HubMachine) -> None:
+        until = now() + self.random.expovariate(1 / 15)
+        machine.bus.stopped_until = max(machine.bus.stopped_until, until)
+
+    def _part(self, hub: HubMachine, other: int) -> None:
+        """Let `other` not hear `hub`, which all others hear."""
+        subject = peer_subject(other)
+        hub.bus.unheard.add(subject)
+        seconds = self.random.expovariate(1 / 20)
+        asyncio.get_running_loop().call_later(seconds, hub.bus.unheard.discard, subject)
 
     def _cut(self, machine: RemoteMachine | HubMachine, seconds: float) -> None:
         bus = machine.bus
@@ -133,9 +161,9 @@ class World:
         asyncio.get_running_loop().call_later(seconds, mend)
 
 
-def run(seed: int, folder: Path, fates: dict[str, int] = FATES) -> World:
+def run(seed: int, folder: Path, fates: dict[str, int] = FATES, hubs: int = 1) -> World:
     async def crawl() -> World:
-        world = World(seed, folder, fates)
+        world = World(seed, folder, fates, hubs)
         await world.run()
         return world
 
@@ -144,8 +172,9 @@ def run(seed: int, folder: Path, fates: dict[str, int] = FATES) -> World:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_page_is_lost_or_early_whatever_befalls(seed: int, tmp_path: Path) -> None:
-    assert run(seed, tmp_path).judge.fault is None
+@pytest.mark.parametrize("hubs", [1, 2, 3])
+def test_no_page_is_lost_or_early_whatever_befalls(hubs: int, seed: int, tmp_path: Path) -> None:
+    assert run(seed, tmp_path, hubs=hubs).judge.fault is None
 
 
 def leases_back_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, cast
@@ -21,14 +22,16 @@ from tests.unit.virtualtime import now
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub.ending import STOPPED, End, Quiet
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.ending import STOPPED, End, Quiet, Waves
+from webcrawl.hub.ends import Ends
 from webcrawl.hub.mesh import Letter
-from webcrawl.hub.packets import TICK_S, Brief
+from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.steering import NoAnswerError, Obey, Reached
-from webcrawl.hub.target import PORTION_MAX, Places, Uses
+from webcrawl.hub.target import PORTION_MAX, Allotment, Places, Uses
 from webcrawl.hub.views import Count, State, Views
-from webcrawl.hub.whole import STEP_S, WholeCrawl
+from webcrawl.hub.whole import WholeCrawl
 
 HUBS = 3
 SEEDS = range(12)
@@ -43,7 +46,8 @@ class Work:
         self.urls = urls
         self.counters = Counters()
         self.failed_seeds: dict[str, str] = {}
-        self.log, self.commands, self.crawl_id = None, (), "crawl"
+        self.log, self.commands, self.warnings = None, (), ()
+        self.crawl_id, self.resumed = "crawl", False
         self.out = 0
         self.outbox: dict[int, tuple[int, int]] = {}
         self.inbox: defaultdict[int, int] = defaultdict(int)
@@ -98,9 +102,8 @@ class Hub:
         self.bus = SimBus(net)
         self.work = work
         self.server = FrontierServer(cast("Any", work), target=goal)
-        brief = Brief("crawl", "broad", {}, "hash", {}, [], has_rules=False, hubs=hubs)
         self.peers = Peers(
-            *(self.bus, brief, number),
+            *(self.bus, Claim("crawl", number, hubs)),
             longest_fetch_s=5.0,
             clock=now,
             new_name=_names.__next__,
@@ -109,7 +112,7 @@ class Hub:
         self.bus.on_lost = self.peers.end_all
         views = Views(number, hubs, f"place-{number}", work.counters, "since")
         self.whole = WholeCrawl(
-            *(self.peers, self.server, cast("Any", work), views, self),
+            *(self.peers, self.server, cast("Any", work), views, self, Ends(self.bus)),
             clock=now,
             utc=lambda: f"at {now():.0f}",
         )
@@ -119,24 +122,23 @@ class Hub:
         self.kept = Orders()
         self.retried: list[tuple[str, ...]] = []
         self.has_stopped = False
-        self._tasks = [asyncio.create_task(self._live()), asyncio.create_task(self._fetch())]
+        works = self._live(), self._fetch(), self.whole.run()
+        self._tasks = [asyncio.create_task(each) for each in works]
 
     async def _live(self) -> None:
         await self.peers.open()
-        ticks = count()
         while True:
             await self.bus.goes_on()
-            if next(ticks) % (TICK_S / STEP_S) == 0:
-                self.peers.tick()
-            self.whole.step()
-            await asyncio.sleep(STEP_S)
+            self.peers.tick()
+            await asyncio.sleep(TICK_S)
 
     async def _fetch(self) -> None:
         """As the frontier's server leases pages, and pages are answered."""
         random = self.work.random
         while not self.whole.share.end:
             await self.bus.goes_on()
-            room = 0 if self.server.is_held else min(self.server._room, self.work.urls, 50)
+            is_off = self.server.is_held or self.state == "closing"
+            room = 0 if is_off else min(self.server._room, self.work.urls, 50)
             for _ in range(room):
                 self.work.begin()
                 self.server.out += 1
@@ -277,22 +279,23 @@ def calm(urls: Sequence[int] = (0, 0, 0), goal: int = 0) -> World:
 # The target
 
 
+async def meet_target(*, kills: bool) -> None:
+    random = random_of_loop()
+    goal = random.randint(1, 400)
+    urls = [goal, random.randint(0, goal), random.randint(0, 30)]  # enough; some; few
+    random.shuffle(urls)
+    world = World(random, urls, goal)
+    await world.befall(kills=kills)
+    world.net.lost = 0.0
+    await world.until(600, met=HUBS)
+    assert world.crawled == goal
+    assert set(world.ends) == {"closespider_pagecount"}
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kills", [False, True])
 def test_the_target_is_met_exactly_whatever_befalls(seed: int, kills: bool) -> None:
-    async def test() -> None:
-        random = random_of_loop()
-        goal = random.randint(1, 400)
-        urls = [goal, random.randint(0, goal), random.randint(0, 30)]  # enough; some; few
-        random.shuffle(urls)
-        world = World(random, urls, goal)
-        await world.befall(kills=kills)
-        world.net.lost = 0.0
-        await world.until(600, met=HUBS)
-        assert world.crawled == goal
-        assert set(world.ends) == {"closespider_pagecount"}
-
-    run(test(), seed)
+    run(meet_target(kills=kills), seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -317,9 +320,24 @@ def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
     run(test(), seed)
 
 
+def test_a_hub_that_ends_gives_its_places_back() -> None:
+    async def test() -> None:
+        world = calm((0, 9000, 9000), goal=6000)
+        await asyncio.sleep(3.0)
+        leaves = world.hubs[1]
+        leaves.state = "closing"
+        await asyncio.sleep(8.0)
+        assert not leaves.work.out
+        leaves.kill()
+        await world.until(200, met=HUBS - 1)
+        assert world.crawled == world.goal
+
+    run(test())
+
+
 def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
     async def test() -> None:
-        world = calm((10_000, 10_000, 10_000))
+        world = calm((20_000, 20_000, 20_000))
         await asyncio.sleep(10.0)
         leader = world.hubs[0].whole
         lowest = await leader.recall(1 << 40)
@@ -328,8 +346,8 @@ def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
         leader.set_goal(world.goal)  # it is refused: all go on without one
         await asyncio.sleep(5.0)
         assert world.crawled > lowest
-        await leader.recall(lowest + 2000)
-        world.goal = lowest + 2000
+        await leader.recall(lowest + 9000)
+        world.goal = lowest + 9000
         leader.set_goal(world.goal)
         await asyncio.sleep(2.0)
         lower = await leader.recall(world.goal - 100)
@@ -373,38 +391,40 @@ def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixt
 # The end
 
 
+async def find_end() -> None:
+    random = random_of_loop()
+    world = World(random, [1, 0, 0])
+    for work in world.works:
+        work.links_left = random.randint(0, 40)
+    befalling = asyncio.create_task(world.befall(kills=False))
+    for _ in range(4000):
+        await asyncio.sleep(0.25)
+        is_over = not any(work.urls or work.out or work.unapplied for work in world.works)
+        assert is_over or not any(world.ends)
+        if all(world.ends):
+            break
+    await befalling
+    assert world.ends == ["finished"] * HUBS
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
-    async def test() -> None:
-        random = random_of_loop()
-        world = World(random, [1, 0, 0])
-        for work in world.works:
-            work.links_left = random.randint(0, 40)
-        befalling = asyncio.create_task(world.befall(kills=False))
-
-        def is_over() -> bool:
-            return not any(work.urls or work.out or work.unapplied for work in world.works)
-
-        for _ in range(4000):
-            await asyncio.sleep(0.25)
-            assert is_over() or not any(world.ends)
-            if all(world.ends):
-                break
-        await befalling
-        assert world.ends == ["finished"] * HUBS
-
-    run(test(), seed)
+    run(find_end(), seed)
 
 
 def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         world = calm((3, 3, 3))
         world.hubs[1].kill()
+        world.works[2].unapplied = 1  # to hub 1
         await asyncio.sleep(100.0)
         assert world.ends == ["", "", ""]
         line = "Nothing is left to do here: this hub waits for 1 hub (1)."
         assert caplog.text.count(line) == 2  # by each of the others
         world.hubs[1] = world.start(1)
+        await asyncio.sleep(60.0)
+        assert world.ends == ["", "", ""]
+        world.works[2].unapplied = 0
         await world.until(100, met=HUBS)
         assert world.ends == ["finished"] * HUBS
 
@@ -412,19 +432,33 @@ def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("by", [0, 1])
-def test_a_stop_ends_all_that_are_there_and_those_that_come_back(by: int) -> None:
+@pytest.mark.parametrize("others_are_gone", [False, True])
+def test_a_stop_ends_all_that_are_there_and_those_that_come_back(
+    by: int, others_are_gone: bool
+) -> None:
+    """Also without hub 0; one that was cut off finds the end on the bus."""
+
     async def test() -> None:
         world = calm((1000, 1000, 1000))
         await asyncio.sleep(5.0)
-        world.cut(2, 30.0)
+        world.cut(2, 40.0)
         if by:
             world.hubs[0].kill()
         await asyncio.sleep(15.0)
         world.hubs[by].whole.end(STOPPED)
         await asyncio.sleep(1.0)
-        assert [hub.has_stopped for hub in world.hubs if hub is not world.hubs[by]][:1] == [not by]
+        assert not by or world.ends[1] == STOPPED
+        assert by or world.hubs[1].has_stopped
+        if others_are_gone:
+            for hub in world.hubs[by:2]:
+                hub.kill()
         await asyncio.sleep(60.0)
         assert world.hubs[2].has_stopped
+        if others_are_gone:  # the next run of the crawl is not ended by it
+            world.hubs[2].kill()
+            world.hubs = [world.start(number) for number in range(HUBS)]
+            await world.until(100, met=HUBS)
+            assert world.ends == ["finished"] * HUBS
 
     run(test())
 
@@ -597,3 +631,49 @@ def test_a_count_is_small_and_only_names_of_this_version_are_added() -> None:
         assert again.codes == Counter({"2xx": 1})
 
     run(test())
+
+
+# The tests see what they are there for
+
+
+def places_before_all_have_spoken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Allotment, "unheard", [])
+
+
+def one_wave(patch: pytest.MonkeyPatch) -> None:
+    real = Waves.step
+
+    def step(self: Waves) -> object:
+        self._first = self._answers or {}
+        return real(self)
+
+    patch.setattr(Waves, "step", step)
+
+
+def mail_under_way_is_no_matter(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hub, "unapplied", 0)
+    one_wave(patch)
+
+
+@pytest.mark.parametrize(
+    ("plant", "works"),
+    [
+        (places_before_all_have_spoken, partial(meet_target, kills=True)),
+        (one_wave, find_end),
+        (mail_under_way_is_no_matter, find_end),
+    ],
+)
+def test_planted_faults(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    works: Callable[[], Coroutine[Any, Any, None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch)
+    seen = 0
+    for seed in range(40):
+        try:
+            run(works(), seed)
+        except AssertionError:
+            seen += 1
+            break
+    assert seen

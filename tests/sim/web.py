@@ -156,8 +156,8 @@ class Judge:
         if isinstance(outcome, RobotsFetched):
             self._known.add(lease.host)
 
-    def ends(self, frontier: LocalFrontier) -> None:
-        """The crawl is over."""
+    def ends(self, *frontiers: LocalFrontier) -> None:
+        """The crawl is over: by the frontiers of all hubs."""
         missing = self._web.wanted - self.answers.keys() if not self.target else set()
         twice = {u: n for u, n in self.answers.items() if n > 1 + self.excused[u]}
         if self.fault is not None:
@@ -166,8 +166,9 @@ class Judge:
             raise BrokenPromiseError(f"{len(missing)} pages are missing: {sorted(missing)[:3]}")
         if twice:
             raise BrokenPromiseError(f"twice without a kill: {twice}")
-        frontier.audit()
-        codes = frontier.counters.codes["2xx"]
+        for frontier in frontiers:
+            frontier.audit()
+        codes = sum(frontier.counters.codes["2xx"] for frontier in frontiers)
         if codes != (self.target or len(self._web.wanted)):
             raise BrokenPromiseError(f"{codes} pages counted, of {len(self._web.wanted)}")
 

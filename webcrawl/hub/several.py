@@ -7,30 +7,30 @@ frontier. A crawl with one hub has none of this.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.store import StoreError
 from webcrawl.hub import whole
 from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.buckets import Abroad, Buckets
 from webcrawl.hub.bus import Bus
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.courier import Courier
+from webcrawl.hub.ends import Ends
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.streams import Clock
 from webcrawl.hub.views import Views
 from webcrawl.hub.whole import WholeCrawl
 
-logger = logging.getLogger(__name__)
-
 
 class Process(whole.Process, Protocol):
     """The process of this hub."""
 
-    def give_back(self) -> None:
+    def give_back_all(self) -> None:
         """Give back the leases of this process whose requests are not sent."""
 
 
@@ -88,7 +88,7 @@ class SeveralHubs:
             process.wake()
 
         def recall() -> None:
-            process.give_back()
+            process.give_back_all()
             server.recall()
 
         abroad, claim, clock = self.abroad, self.claim, self._clock
@@ -102,7 +102,9 @@ class SeveralHubs:
             mail_after=claim.mail_after,
         )
         views = Views(claim.number, claim.hubs, place, server.counters, utc())
-        self.whole = WholeCrawl(self.peers, server, frontier, views, process, clock=clock, utc=utc)
+        self.whole = WholeCrawl(
+            *(self.peers, server, frontier, views, process, Ends(self.bus)), clock=clock, utc=utc
+        )
         if self.addresses is not None:
             self.addresses.join(
                 self.peers,
@@ -113,18 +115,10 @@ class SeveralHubs:
 
     def start(self) -> None:
         """The bus is open."""
-        works = [self.peers.open(), self.courier.run(), self._step()]
+        works = [self.peers.open(), self.courier.run(), self.whole.run()]
         if self.addresses is not None:
             works.append(self.addresses.run())
         self._tasks = [asyncio.create_task(work) for work in works]
-
-    async def _step(self) -> None:
-        while True:
-            try:
-                self.whole.step()
-            except Exception:  # our own fault: the next round may do it
-                logger.exception("The hub failed in its round")
-            await asyncio.sleep(whole.STEP_S)
 
     async def close(self) -> None:
         """The frontier is closed, and no request is under way."""
@@ -132,4 +126,5 @@ class SeveralHubs:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.addresses is not None and self._tasks:
-            await self.addresses.close()
+            with suppress(StoreError):  # the pages of unused turns stay counted
+                await self.addresses.close()

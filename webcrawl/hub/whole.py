@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.bus import BusError
 from webcrawl.hub.ending import FINISHED, STOPPED, End, Quiet, Reason, Wave, Waves
+from webcrawl.hub.ends import Ends
 from webcrawl.hub.mesh import Letter, Mesh
 from webcrawl.hub.steering import OBEY_S, HubSteering, NoAnswerError, Obedient
 from webcrawl.hub.streams import Clock
@@ -27,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 STEP_S: Final = 0.25  # between two looks at places and the end
 COUNT_S: Final = 1.0  # between two `Count`
+DECLARE_S: Final = 5.0
+LOOK_S: Final = 2.0  # between two looks at the record of ends, while a hub is away
 IDLE_S: Final = 15.0  # until a line says what this hub waits for
 AGAIN_S: Final = 600.0  # between two lines of the same
 
@@ -69,6 +74,7 @@ class WholeCrawl:
         frontier: LocalFrontier,
         views: Views,
         process: Process,
+        ends: Ends,
         *,
         clock: Clock,
         utc: Callable[[], str],
@@ -83,6 +89,8 @@ class WholeCrawl:
         self._server = server
         self._frontier = frontier
         self.process = process
+        self._ends = ends
+        self._declaring: asyncio.Task[None] | None = None
         self._clock = clock
         self._utc = utc
         self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
@@ -142,6 +150,27 @@ class WholeCrawl:
         for hub in self._others:
             self._mesh.send(hub, letter)
 
+    async def run(self) -> None:
+        """Until this task is cancelled, which may be after the end."""
+        looks_at = 0.0
+        while True:
+            try:
+                self.step()
+                if self.away and self._clock() >= looks_at:
+                    looks_at = self._clock() + LOOK_S
+                    await self._look_for_record()
+            except Exception:  # our own fault: the crawl goes on
+                logger.exception("The hub failed in its round")
+            await asyncio.sleep(STEP_S)
+
+    async def _look_for_record(self) -> None:
+        """This hub may not have heard the end."""
+        with suppress(BusError, TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                reason = await self._ends.look()
+                if reason is not None:
+                    self._follow(reason, "The crawl has ended while this hub was away: %s")
+
     def step(self) -> None:
         """Once each STEP_S."""
         now = self._clock()
@@ -154,7 +183,7 @@ class WholeCrawl:
             self._say_uses()
         if self._is_quiet():
             self._look_for_end()
-        elif not self._lacks_places():
+        elif not (self._is_idle() or self._lacks_places()):
             self._busy_at = now
         self._say_what_is_waited_for(now)
 
@@ -184,7 +213,9 @@ class WholeCrawl:
             self._server.places_changed()
 
     def _uses(self) -> Uses:
-        return self.share.uses(self._server.out, self._frontier.fresh)
+        """A hub that ends gives back what it does not use."""
+        fresh = 0 if self.process.state == "closing" else self._frontier.fresh
+        return self.share.uses(self._server.out, fresh)
 
     def _say_uses(self) -> None:
         uses, said = self._uses(), self._said
@@ -222,10 +253,13 @@ class WholeCrawl:
 
     # The end
 
+    def _is_idle(self) -> bool:
+        """The frontier is finished, and nothing of this hub is on its way into it."""
+        return self._frontier.is_finished() and not self.process.has_seeds()
+
     def _is_quiet(self) -> bool:
-        """The frontier is finished, and nothing is on its way into it, or out of it."""
-        process = self.process
-        return self._frontier.is_finished() and not (process.has_seeds() or process.unapplied)
+        """This hub is idle, and nothing is on its way to another one."""
+        return self._is_idle() and not self.process.unapplied
 
     def _look_for_end(self) -> None:
         """This hub is quiet."""
@@ -252,20 +286,32 @@ class WholeCrawl:
                 self._look_for_end()
 
     def end(self, reason: Reason) -> None:
-        """The crawl has ended in all hubs that are there."""
+        """End the crawl in all hubs, for those that are away too."""
         if not self.share.end:
-            self.share.end = reason
-            self._send_to_all(End(reason))
-            self.process.wake()
+            self._has_ended(reason)
+            self._declaring = asyncio.create_task(self._declare(reason))
+
+    async def _declare(self, reason: Reason) -> None:
+        with suppress(BusError, TimeoutError):  # a hub that is away waits for the others
+            async with asyncio.timeout(DECLARE_S):
+                await self._ends.declare(reason)
+
+    def _has_ended(self, reason: Reason) -> None:
+        self.share.end = reason
+        self._send_to_all(End(reason))
+        self.process.wake()
 
     def _hear_end(self, hub: int, end: End) -> None:
         """Hub 0 ends the crawl. Any hub may stop it, as its user may without hub 0."""
-        if self.share.end or (hub != 0 and end.reason != STOPPED):
-            return
-        logger.info("Hub %d has ended the crawl in all hubs: %s", hub, end.reason)
-        self.end(end.reason)
-        if end.reason == STOPPED:
-            self.process.stop()
+        if hub == 0 or end.reason == STOPPED:
+            self._follow(end.reason, f"Hub {hub} has ended the crawl in all hubs: %s")
+
+    def _follow(self, reason: Reason, line: str) -> None:
+        if not self.share.end:
+            logger.info(line, reason)
+            self._has_ended(reason)
+            if reason == STOPPED:
+                self.process.stop()
 
     # What this hub waits for
 
@@ -286,7 +332,7 @@ class WholeCrawl:
         away, here = self.away, "Nothing is left to do here"
         if self.share.is_held:
             away, here = [0], "Hub 0 has not said how the crawl is steered"
-        elif not self._is_quiet():
+        elif not self._is_idle():
             here = "No page is left of the target here"
         if not away:
             return ""
