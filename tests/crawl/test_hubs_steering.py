@@ -14,6 +14,8 @@ from simweb import Running, faults, running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.steered import Steered
+from tests.unit.snapshots import of_hubs
+from webcrawl.live.client import ask
 
 pytestmark = pytest.mark.slow
 WORLD = (
@@ -53,6 +55,26 @@ def assert_ended(*results: Result) -> None:
         assert_clean(result)
 
 
+def explained(hub: Steered, url: str) -> list[str]:
+    answer = ask(hub.jobdir, "GET", f"/explain?url={url}")
+    assert isinstance(answer, dict)
+    return list(answer["lines"])
+
+
+def assert_shown(*each_hub: Steered) -> None:
+    """Each hub shows both, in the shape of the made-up snapshot."""
+    for number, hub in enumerate(each_hub):
+        snapshot = ask(hub.jobdir, "GET", "/snapshot")
+        assert isinstance(snapshot, dict)
+        whole = snapshot["whole"]
+        assert whole.keys() == of_hubs()["whole"].keys()
+        assert whole["hubs"][0].keys() == of_hubs()["whole"]["hubs"][0].keys()
+        assert whole["hub"] == number
+        assert sum(each["pages"] for each in whole["hubs"]) == whole["counts"]["crawled"]
+        assert [each["state"] for each in whole["hubs"]] == ["paused", "paused"]
+        assert "webcrawl_hubs{" in str(ask(hub.jobdir, "GET", "/metrics"))
+
+
 def test_a_command_holds_for_all_hubs_and_one_that_leaves_is_waited_for(
     tmp_path: Path, bus: NatsServer
 ) -> None:
@@ -68,6 +90,11 @@ def test_a_command_holds_for_all_hubs_and_one_that_leaves_is_waited_for(
         time.sleep(PAUSE_S)
         assert first.requests_since(paused_at) == []
         assert other.ctl("status").startswith("all 2 hubs: ")
+        assert_shown(first, other)
+        for url in web.seeds[:4]:
+            lines = [explained(each, url) for each in (first, other)]
+            assert sorted(len(each) - len(min(lines, key=len)) for each in lines) == [0, 1]
+            assert max(lines, key=len)[-1] in ("Of hub 0.", "Of hub 1.")
         assert other.ctl("resume") == "all 2 hubs: resumed"
         other.until_true(lambda: len(other.requests_since(paused_at)) > 5)
 

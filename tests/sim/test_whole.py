@@ -137,7 +137,7 @@ class Hub:
         random = self.work.random
         while not self.whole.share.end:
             await self.bus.goes_on()
-            is_off = self.server.is_held or self.state == "closing"
+            is_off = self.whole.share.is_held or self.state == "closing"
             room = 0 if is_off else min(self.server._room, self.work.urls, 50)
             for _ in range(room):
                 self.work.begin()

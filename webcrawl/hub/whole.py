@@ -29,6 +29,8 @@ from webcrawl.wording import counted
 logger = logging.getLogger(__name__)
 
 STEP_S: Final = 0.25  # between two looks at places and the end
+SOON_S: Final = 2.0
+SOON_MIN: Final = 50  # pages
 COUNT_S: Final = 1.0  # between two `Count`
 DECLARE_S: Final = 5.0
 LOOK_S: Final = 2.0  # between two looks at the record of ends, while a hub is away
@@ -213,8 +215,9 @@ class WholeCrawl:
             self._server.places_changed()
 
     def _uses(self) -> Uses:
-        """A hub that ends gives back what it does not use."""
-        fresh = 0 if self.process.state == "closing" else self._frontier.fresh
+        """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
+        soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
+        fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
         return self.share.uses(self._server.out, fresh)
 
     def _say_uses(self) -> None:

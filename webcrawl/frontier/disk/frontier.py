@@ -256,9 +256,9 @@ class LocalFrontier(Frontier):
         self, batch: Callable[[], T], *, moves: bool = True, waits: bool = False
     ) -> Awaitable[T]:
         """Run `batch` behind the others. `moves`: it may change `next_at` or `is_finished`."""
-        return self._executor.do(partial(self._do, batch, moves), waits=waits)
+        return self._executor.do(partial(self._do, batch, moves=moves), waits=waits)
 
-    def _do(self, batch: Callable[[], T], moves: bool) -> T:
+    def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
         """Run `batch`. After a failure each later batch raises StoreError: the state in memory is
         part of a batch ahead of the disk, and must not be committed.
         """
