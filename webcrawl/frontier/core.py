@@ -68,8 +68,8 @@ class CrawlState:
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail to
-        them has higher numbers. `addresses`: the IP addresses, if others ask them too.
+        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail
+        to them has higher numbers. `addresses`: the IP addresses, if others ask them too.
         `others_ask_s`: fetchers of an earlier run may send requests for so long.
         """
         is_shard = abroad is not None or "mail" in store.numbers

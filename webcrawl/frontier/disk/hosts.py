@@ -63,12 +63,12 @@ class HostRows:
 
     def best_waiting(self) -> tuple[int, int]:
         """(rank, number) of the best waiting host; NONE_WAITS, behind all hosts, if none waits."""
-        first = self.waiting.first()
+        first = self.waiting.first() if self.waiting.length else None
         return rows.waiting_place(first[0]) if first else NONE_WAITS
 
     def next_due_at(self) -> float:
         """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
-        first = self.deferred.first()
+        first = self.deferred.first() if self.deferred.length else None
         if first is None:
             return inf
         run, at = rows.deferred_place(first[0])
@@ -111,7 +111,7 @@ class HostRows:
 
     def take(self, line: RowLine) -> str | None:
         """Remove the first host of `waiting` or `deferred`; its name, None if there is none."""
-        row = line.take()
+        row = line.take() if line.length else None  # most often none waits
         if row is None:
             return None
         name = row[1].decode()
