@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -201,6 +202,27 @@ def kill_frontier(own: LocalFrontier) -> None:
     own._store._db.close()
     assert own._folder is not None
     own._folder.close()
+
+
+def copy_frontier(source: Path, folder: Path) -> None:
+    """Copy the files of a frontier, as of its last commit.
+
+    A checkpoint of RocksDB would wait for the disk. Meanwhile it may compact files.
+    """
+    before: set[tuple[str, int]] = set()
+    while before != _files_of(source):
+        before = _files_of(source)
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(shutil.Error):
+            shutil.copytree(source, folder)
+
+
+def _files_of(folder: Path) -> set[tuple[str, int]]:
+    files = set()
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            files.add((path.name, path.stat().st_size))
+    return files
 
 
 class Hub:

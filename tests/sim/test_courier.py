@@ -10,7 +10,6 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from msgspec.structs import replace
 from tests.contracts.frontier import link
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
-from tests.sim.processes import kill_frontier
+from tests.sim.processes import copy_frontier, kill_frontier
 from tests.sim.test_hub import SEEDS, virtual_time
 from tests.unit.virtualtime import now
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
@@ -54,12 +53,14 @@ class Hub:
         self.has_checkpoints = has_checkpoints
         self.buckets = Buckets(hubs)
         self.refusal = ""
+        self.epoch = 0
         self.applied: Counter[str] = Counter()
         self.put_urls: set[str] = set()
         self.safe: tuple[Counter[str], set[str]] = Counter(), set()  # as of the copy in `kept`
         self.start()
 
     def start(self) -> None:
+        self.epoch += 1
         self.bus = SimBus(self.net)
         self.peers = Peers(
             self.bus,
@@ -114,14 +115,7 @@ class Hub:
         await self.frontier.put([link(url) for url in urls], now())
 
     def copy(self, folder: Path) -> None:
-        """A checkpoint of RocksDB would wait for the disk. Meanwhile it may compact files."""
-        source = self.folder / FOLDER
-        before: set[tuple[str, int]] = set()
-        while before != _files_of(source):
-            before = _files_of(source)
-            shutil.rmtree(folder, ignore_errors=True)
-            with suppress(shutil.Error):
-                shutil.copytree(source, folder)
+        copy_frontier(self.folder / FOLDER, folder)
 
     def kill(self) -> None:
         for task in self._tasks:
@@ -145,7 +139,7 @@ class Hub:
         """The machine is lost: the last checkpoint takes its place."""
         self.kill()
         self._set_back(self.folder / "checkpoint", self.of_checkpoint)
-        mark_restored(self.folder / FOLDER, self.claim)
+        mark_restored(self.folder / FOLDER, self.claim, self.epoch)
 
     def begin_empty(self) -> None:
         """The machine is lost, and has no checkpoint."""
@@ -374,7 +368,6 @@ async def befall(random: Random, hub: Hub, numbers: Any) -> None:
         case "restore":
             hub.restore()
             hub.start()
-            await hub.make_checkpoint()
         case "cut":
             hub.bus.is_cut = True
             mended = random.expovariate(1 / 10)
@@ -395,11 +388,3 @@ def judge(hubs: list[Hub]) -> None:
         assert mine - hub.applied.keys() == set()
         assert max(hub.applied.values(), default=1) == 1
         assert hub.courier.unapplied == 0
-
-
-def _files_of(folder: Path) -> set[tuple[str, int]]:
-    files = set()
-    for path in folder.iterdir():
-        with suppress(FileNotFoundError):
-            files.add((path.name, path.stat().st_size))
-    return files

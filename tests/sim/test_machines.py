@@ -8,10 +8,11 @@ and the end of the whole crawl are the real ones. SIM_SEEDS=400 runs as many cra
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,21 +20,27 @@ from tests.contracts.frontier import link
 from tests.sim.bus import Net
 from tests.sim.machines import DELAY_S, HubMachine, RemoteMachine
 from tests.sim.network import Loop
+from tests.sim.processes import copy_frontier
 from tests.sim.test_hub import SEEDS, Plant, virtual_time
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
+from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.allhubs import AllHubs
+from webcrawl.hub.buckets import Buckets
+from webcrawl.hub.claims import Claim
 from webcrawl.hub.courier import Courier
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.letters import MailApplied
 from webcrawl.hub.packets import hub_subject
 from webcrawl.hub.peers import peer_subject
 from webcrawl.hub.records import CRAWL
+from webcrawl.hub.restoring import mark_restored
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.streams import Stream
+from webcrawl.parse.urls import host_of
 
 __all__ = ["virtual_time"]  # a fixture
 CRAWLS = [(hubs, seed) for hubs in (1, 2, 3) for seed in SEEDS[:: 1 if hubs == 1 else 3]]
@@ -43,6 +50,15 @@ FATES = {
     "kill": 6, "exit": 4, "join": 12, "stop": 8, "cut": 16, "hub": 3, "stop hub": 3, "cut hub": 3,
     "part": 3, "bus": 3, "wipe": 3, "spoil": 3, "": 40,
 }  # fmt: skip
+# Without records nobody knows how often a hub was restored from one checkpoint.
+LOSSES = FATES | {"checkpoint": 12, "restore": 4, "wipe": 0, "spoil": 0}
+
+
+class Saved(NamedTuple):
+    """A checkpoint of a hub. `done`: answers to pages that are not leased in it."""
+
+    inbox: dict[int, int]
+    done: Counter[str]
 
 
 class World:
@@ -57,13 +73,18 @@ class World:
         self.folder = folder
         self.fates = fates
         self.fell: Counter[str] = Counter()
+        self.saved: dict[int, Saved] = {}  # by hub: its last checkpoint
+        self.epochs: Counter[int] = Counter()  # by hub: of its last owner
         self.hubs = [self.hub(number, hubs) for number in range(hubs)]
         self._names = 0
         self.fetchers: list[RemoteMachine] = []
 
     def hub(self, number: int, hubs: int) -> HubMachine:
         folder = self.folder / str(number)
-        return HubMachine(self.web, self.judge, folder, self.net, number, hubs)
+        hub = HubMachine(self.web, self.judge, folder, self.net, number, hubs)
+        if "checkpoint" in self.fates and hub.several is not None:
+            hub.several.courier.set_kept(self.saved[number].inbox if number in self.saved else {})
+        return hub
 
     def join(self) -> None:
         self._names += 1
@@ -137,6 +158,14 @@ class World:
                 self.hubs[number] = self.hub(number, hubs)
             case "part" if hubs > 1:
                 self._part(hub, (number + random.randrange(1, hubs)) % hubs)
+            case "checkpoint":
+                self._make_checkpoint(hub, number)
+            case "restore" if number in self.saved:
+                hub.kill()
+                self.epochs[number] = max(self.epochs[number], hub.ownership._mine.epoch)
+                self._set_back(number, hubs)
+                await asyncio.sleep(random.expovariate(1 / 5))
+                self.hubs[number] = self.hub(number, hubs)
             case "bus":
                 self.net.go_down()
                 await asyncio.sleep(random.random() * 30)
@@ -145,6 +174,26 @@ class World:
                 self.net.wipe()
             case "spoil":
                 self.net.spoil(random.choice([CRAWL, hub_subject(number)]))
+
+    def _make_checkpoint(self, hub: HubMachine, number: int) -> None:
+        _, inbox = hub.own._state.sync()
+        copy_frontier(self.folder / str(number) / FOLDER, self.folder / f"saved {number}")
+        leased = {lease.url for lease in hub.own._state._leases}
+        done = {url: n for url, n in self.judge.answers.items() if url not in leased}
+        self.saved[number] = Saved(inbox, Counter(done))
+        if hub.several is not None:
+            hub.several.courier.set_kept(inbox)
+
+    def _set_back(self, number: int, hubs: int) -> None:
+        """The machine of a hub is lost, and its last checkpoint takes the place of its folder."""
+        folder, judge = self.folder / str(number) / FOLDER, self.judge
+        shutil.rmtree(folder)
+        shutil.copytree(self.folder / f"saved {number}", folder)
+        mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number])
+        lost = {host for host in self.web.hosts if Buckets(hubs).hub_of(host) == number}
+        since = judge.answers - self.saved[number].done
+        judge.excused += Counter({u: n for u, n in since.items() if host_of(u) in lost})
+        judge._known -= lost  # what robots.txt has said
 
     def _stop(self, machine: RemoteMachine | HubMachine) -> None:
         until = now() + self.random.expovariate(1 / 15)
@@ -180,6 +229,12 @@ def run(seed: int, folder: Path, fates: dict[str, int] = FATES, hubs: int = 1) -
 @pytest.mark.parametrize(("hubs", "seed"), CRAWLS)
 def test_no_page_is_lost_or_early_whatever_befalls(hubs: int, seed: int, tmp_path: Path) -> None:
     assert run(seed, tmp_path, hubs=hubs).judge.fault is None
+
+
+@pytest.mark.parametrize("seed", SEEDS[::3])
+@pytest.mark.parametrize("hubs", [1, 2])
+def test_a_crawl_goes_on_from_checkpoints(hubs: int, seed: int, tmp_path: Path) -> None:
+    assert run(seed, tmp_path, LOSSES, hubs).judge.fault is None
 
 
 def leases_back_at_once(patch: pytest.MonkeyPatch) -> None:

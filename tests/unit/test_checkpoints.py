@@ -253,10 +253,10 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
         await run.end(is_clean=True)
 
     asyncio.run(crawl())
-    restore(find_checkpoint(root), new)
+    restore(find_checkpoint(root), new, 0)
     asyncio.run(resume())
     shutil.rmtree(new)
-    restore(find_checkpoint(root), new)
+    restore(find_checkpoint(root), new, 0)
     assert read_claim(new) == CLAIM
     assert pending_in(new) == 3, "a clean end is a checkpoint"
 
@@ -269,9 +269,12 @@ def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> Non
         return frontier.outbox
 
     assert asyncio.run(outbox()) == {0: (1, 1)}
+    claim = replace(CLAIM, mail_after=JUMP)
     for _ in range(2):
-        restore_in_place(tmp_path, replace(CLAIM, mail_after=JUMP))
+        restore_in_place(tmp_path, claim, epoch=1)
     assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
+    restore_in_place(tmp_path, claim, epoch=9)
+    assert asyncio.run(outbox()) == {0: (1, 9 * JUMP + 1), 2: (9 * JUMP + 1, 9 * JUMP)}
 
 
 @pytest.mark.usefixtures("at_once")
@@ -298,7 +301,7 @@ def test_what_cannot_be_written_is_a_line_and_the_crawl_goes_on(
     asyncio.run(crawl())
     said = f"CLUSTER_CHECKPOINTS: {root}: No such file or directory; the last checkpoint is 0 min"
     assert all(line.startswith(said) for line in lines())
-    restore(find_checkpoint(root), tmp_path / "new")
+    restore(find_checkpoint(root), tmp_path / "new", 0)
     assert pending_in(tmp_path / "new") == 2
 
 
@@ -313,11 +316,11 @@ def test_a_kill_at_each_step_of_a_restore_leaves_one_that_can_be_restored(
     for at in count(1):
         jobdir = tmp_path / f"job{at}"
         with KILLER.kill(at):
-            restore(found, jobdir)
+            restore(found, jobdir, 0)
         if (jobdir / FOLDER).exists():
             assert pending_in(jobdir) == 2
         else:
-            restore(found, jobdir)
+            restore(found, jobdir, 0)
         assert (jobdir / STATE).read_bytes() == b"state"
         if not KILLER.killed:
             break
@@ -371,7 +374,7 @@ def test_a_damaged_checkpoint_is_refused(
     [folder] = folder_of(tmp_path, CLAIM).iterdir()
     damage(folder, next((folder / FOLDER).glob("*.sst")))
     with pytest.raises(StoreError, match=problem):
-        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new")
+        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new", 0)
     assert not (tmp_path / "new" / FOLDER).exists()
 
 
@@ -383,7 +386,7 @@ def test_a_frontier_of_another_format_is_refused(tmp_path: Path) -> None:
     db.close()
     write_checkpoint(tmp_path, HEADER, files_of(tmp_path / "job" / FOLDER, tmp_path / "job"))
     with pytest.raises(StoreError, match="has format 99, this version reads"):
-        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new")
+        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new", 0)
 
 
 def test_a_folder_that_is_not_empty_is_refused(
@@ -392,6 +395,6 @@ def test_a_folder_that_is_not_empty_is_refused(
     write_checkpoint(tmp_path, HEADER, states[0])
     found = find_checkpoint(folder_of(tmp_path, CLAIM))
     with pytest.raises(StoreError, match="job is not empty"):
-        restore(found, tmp_path / "job")
+        restore(found, tmp_path / "job", 0)
     with pytest.raises(StoreError, match="has no checkpoint"):
         find_checkpoint(tmp_path / "job")

@@ -421,7 +421,7 @@ def set_back(folder: Path, shards: Sequence[int]) -> None:
     """Let the numbers of the closed store in `folder` jump."""
     db = Database(folder)
     numbers = json.loads(db.get(rows.NUMBERS) or b"")
-    jump(numbers["mail"], shards, after=0)
+    jump(numbers["mail"], shards, after=0, owners=1)
     db.put(rows.NUMBERS, json.dumps(numbers).encode())
     db.commit()
     db.close()

@@ -83,8 +83,8 @@ class Command(ScrapyCommand):
 
         restoring.refuse_if_used(jobdir)
         found = restoring.find_checkpoint(opts.source)
-        self._refuse_if_owned(opts, found[1].claim)
-        restoring.restore(found, jobdir)
+        epoch = self._refuse_if_owned(opts, found[1].claim)
+        restoring.restore(found, jobdir, epoch)
         minutes = (time.time() - found[1].time) / 60
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
 
@@ -94,8 +94,8 @@ class Command(ScrapyCommand):
         claim = claims.read_claim(jobdir)
         if claim is None:
             raise StoreError(f"{jobdir} is not of one of several hubs: there is nothing to mark")
-        self._refuse_if_owned(opts, claim)
-        restoring.restore_in_place(jobdir, claim)
+        epoch = self._refuse_if_owned(opts, claim)
+        restoring.restore_in_place(jobdir, claim, epoch)
         return f"{jobdir} is an earlier state of {_named(claim)}"
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
@@ -106,14 +106,15 @@ class Command(ScrapyCommand):
         restoring.begin(jobdir, claim)
         return f"{jobdir} is {_named(claim)}, and is empty"
 
-    def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> None:
+    def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> int:
+        """The epoch of the last owner; 0 without the bus."""
         from webcrawl.hub.bus import BusError, Refused  # noqa: PLC0415
         from webcrawl.hub.restoring import refuse_if_owned  # noqa: PLC0415
 
         if opts.without_bus:
-            return
+            return 0
         try:
-            self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
+            return self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
         except Refused:
             raise
         except BusError as error:

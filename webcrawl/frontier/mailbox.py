@@ -134,15 +134,18 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int], after: int) -> None:
+def jump(numbers: dict[str, Any], shards: Iterable[int], after: int, owners: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told. `owners`: how
+    many processes have had the folder, or a later state of it, as far as is known: each of them has
+    sent less than JUMP mail.
     """
     outbox = numbers.setdefault("outbox", {})
     for shard in map(str, shards):
         first, last = outbox.get(shard, (after + 1, after))
-        outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
+        new_last = max(last + JUMP, owners * JUMP)
+        outbox[shard] = first if first <= last else new_last + 1, new_last
 
 
 def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mail:

@@ -77,7 +77,7 @@ async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
     if not 0 <= hub < crawl.hubs:
         raise Refused(f"the crawl {crawl.id} has the hubs 0 to {crawl.hubs - 1}")
     epoch = await refuse_if_owned(bus, crawl.id, hub)
-    # A restored hub is followed by an owner of a higher epoch: there were fewer jumps than epochs.
+    # Each owner has sent less than JUMP mail, and has a higher epoch than the one before.
     return Claim(crawl.id, hub, crawl.hubs, mail_after=epoch * JUMP)
 
 
@@ -102,10 +102,10 @@ def refuse_if_used(jobdir: Path) -> None:
         raise StoreError(f"{jobdir} is not empty")
 
 
-def restore(found: Found, jobdir: Path) -> None:
+def restore(found: Found, jobdir: Path, epoch: int) -> None:
     """Make `jobdir` from a checkpoint. StoreError, OSError.
 
-    After a kill it can be restored again.
+    `epoch`: of the hub's last owner, 0 if it is not known. After a kill it can be restored again.
     """
     refuse_if_used(jobdir)
     claim, part = found[1].claim, jobdir / _PART
@@ -113,7 +113,7 @@ def restore(found: Found, jobdir: Path) -> None:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
-        mark_restored(part / FOLDER, claim)
+        mark_restored(part / FOLDER, claim, epoch)
         sync_folder(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
@@ -123,11 +123,14 @@ def restore(found: Found, jobdir: Path) -> None:
         _sync_names(jobdir)
 
 
-def restore_in_place(jobdir: Path, claim: Claim) -> None:
-    """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
+def restore_in_place(jobdir: Path, claim: Claim, epoch: int) -> None:
+    """`jobdir` is a copy of an earlier time. `epoch`: as in `restore`. Twice does no harm.
+
+    StoreError.
+    """
     job = JobFolder(jobdir)
     try:
-        mark_restored(jobdir / FOLDER, claim)
+        mark_restored(jobdir / FOLDER, claim, epoch)
     finally:
         job.close()
 
@@ -156,7 +159,7 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
-def mark_restored(frontier: Path, claim: Claim) -> None:
+def mark_restored(frontier: Path, claim: Claim, epoch: int) -> None:
     """Let the mail of a closed frontier go on at higher numbers. StoreError."""
     db = Database(frontier, damaged_log=False)
     try:
@@ -165,7 +168,7 @@ def mark_restored(frontier: Path, claim: Claim) -> None:
             raise StoreError(f"{frontier} is no frontier: it is empty")
         if claim.hubs > 1:
             others = (other for other in range(claim.hubs) if other != claim.number)
-            jump(numbers.setdefault("mail", {}), others, claim.mail_after)
+            jump(numbers.setdefault("mail", {}), others, claim.mail_after, epoch)
             db.put(rows.NUMBERS, json.dumps(numbers).encode())
             db.commit()
     finally:
