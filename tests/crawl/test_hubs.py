@@ -28,11 +28,12 @@ def of_all(results: list[Result], name: str) -> int:
 def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
     tmp_path: Path, bus: NatsServer
 ) -> None:
-    with running(*WORLD, "--hosts", "60", "--host-delay", "0.2") as web:
+    shared = "--ips", "6", "--ip-delay", "0.05"  # each address has hosts of both hubs
+    with running(*WORLD, "--hosts", "60", "--host-delay", "0.2", *shared) as web:
         hubs = [
             Machine(
                 tmp_path / f"hub-{n}", web, bus,
-                JOBDIR=tmp_path / f"job-{n}", CLUSTER_HUBS=2, DOWNLOAD_DELAY=0.2,
+                JOBDIR=tmp_path / f"job-{n}", CLUSTER_HUBS=2, DOWNLOAD_DELAY=0.2, IP_DELAY=0.05,
             )
             for n in range(2)
         ]  # fmt: skip
