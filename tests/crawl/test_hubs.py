@@ -20,7 +20,8 @@ from tests.crawl.test_hub import UNDER_WAY_MAX, Machine, wait_for_pages
 
 pytestmark = pytest.mark.slow
 WORLD = (
-    *("--seed", "6", "--pages-per-host", "8", "--ip-delay", "0.05", "--host-delay", "0.3"),
+    *("--seed", "6", "--pages-per-host", "8", "--host-delay", "0.3"),
+    *("--ips", "12", "--ip-delay", "0.05"),  # each address has hosts of both hubs
     *("--features", "none,page-404,page-chunked"),
 )
 

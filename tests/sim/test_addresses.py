@@ -25,7 +25,7 @@ from webcrawl.hub.packets import SILENCE_S, TICK_S
 from webcrawl.hub.peers import Peers, peer_subject
 from webcrawl.hub.turns import GRACE_S, WISH_S, Owner
 
-SEEDS = range(int(os.environ.get("SIM_SEEDS", "3")))
+SEEDS = range(int(os.environ.get("SIM_SEEDS", "2")))
 LONGEST_FETCH_S = 5.0
 BEFORE_S = 8.0  # from a lease to its request, at most
 ADDRESSES = [f"192.0.2.{number}" for number in range(1, 5)]  # 1 and 2 are of different hubs

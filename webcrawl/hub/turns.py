@@ -59,7 +59,7 @@ class _Clock:
     next_at: float
     holder: int | None = None
     is_stopped: bool = False
-    line: deque[int] = field(default_factory=deque)
+    line: list[int] = field(default_factory=list)
     pages: int = 0
     is_full: bool = False
 
@@ -177,7 +177,7 @@ class Owner:
         elif self._has_cap and not clock.pages and not clock.is_full:
             self.uncounted.add(address)
         else:
-            hub = clock.holder = clock.line.popleft()
+            hub = clock.holder = clock.line.pop(0)
             clock.is_stopped = bool(clock.line)
             from_at = max(clock.next_at, now)
             self._give(hub, Turn(address, from_at, clock.pages, clock.is_stopped))
@@ -251,8 +251,9 @@ class Asker:
         asked.asked_at = now
         if not asked.has_turn and now >= asked.wished_at + AGAIN_S:
             asked.wished_at = now
-            self._look(address, asked, now)
             self._tell_wish(asked.owner, address, now)
+            if not asked.has_turn:
+                self._look(address, asked, now)
         if not asked.has_turn or asked.is_used:
             return now + (AGAIN_S if self._is_exclusive else SOON_S)
         if now < asked.from_at:
