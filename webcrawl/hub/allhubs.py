@@ -292,7 +292,7 @@ class AllHubs(ClientFrontier):
         self.on_allowed(until, number)
 
     def _end_hub(self, hub: _Hub) -> None:
-        """A hub ends, and the crawl does not, unless all of its hubs end."""
+        """A hub ends, and the crawl does not, unless no hub is left."""
         self._give_back_of(hub)
-        if all(each.frontier.is_ending for each in self._hubs):
+        if not any(each.frontier.serves for each in self._hubs):
             hub.frontier.end_crawl()
