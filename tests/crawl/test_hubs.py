@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 from simweb import running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Result, assert_clean, assert_faultless
-from tests.crawl.test_hub import WORLD, Machine
+from tests.crawl.onecrawl import assert_no_fault_but_of_kills
+from tests.crawl.test_hub import UNDER_WAY_MAX, WORLD, Machine, wait_for_pages
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +43,35 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
         crawls = [machine.start() for machine in (*hubs, *fetchers)]
         results = [crawl.wait(120) for crawl in crawls]
         ledger = assert_faultless(web)
+    for result in results:
+        assert result.exit_code == 0, result.log[-3000:]
+        assert_clean(result)
+    assert of_all(results[:2], "crawled") == ledger["fetched"]["pages"]
+
+
+def test_a_fetcher_goes_on_through_the_kill_of_a_hub_and_its_own_stop(
+    tmp_path: Path, bus: NatsServer
+) -> None:
+    with running(*WORLD, "--hosts", "100", "--host-delay", "0.5") as web:
+        hubs = [
+            Machine(
+                tmp_path / f"hub-{n}", web, bus,
+                JOBDIR=tmp_path / f"job-{n}", CLUSTER_HUBS=2, DOWNLOAD_DELAY=0.5,
+            )
+            for n in range(2)
+        ]  # fmt: skip
+        crawls = [machine.start() for machine in hubs]
+        fetcher = Machine(tmp_path / "fetcher", web, bus).start()
+        wait_for_pages(fetcher)
+        crawls[1].process.kill()
+        crawls[1].process.wait()
+        wait_for_pages(fetcher)
+        crawls[1] = hubs[1].start()
+        fetcher.process.send_signal(signal.SIGSTOP)
+        time.sleep(20.0)
+        fetcher.process.send_signal(signal.SIGCONT)
+        results = [crawl.wait(200) for crawl in (*crawls, fetcher)]
+        ledger = assert_no_fault_but_of_kills(web, 2 * 2 * UNDER_WAY_MAX)
     for result in results:
         assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
