@@ -230,6 +230,10 @@ def test_a_hub_that_ends_gets_its_leases_back_and_only_the_end_of_the_last_is_th
         assert await crawl.acquire() == ["a"]
         crawl.hubs[0].server.end("shutdown")
         assert await crawl.life == HUB_ENDS
+        crawl.fetcher.exit("shutdown", {"items": 4})
+        await turns()
+        said = [hub.left for hub in crawl.hubs]
+        assert said == [[("shutdown", {"items": 4})], [(HUB_ENDS, {})]]
 
     run(check)
 

@@ -209,8 +209,9 @@ class AllHubs(ClientFrontier):
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message to each hub, `stats` to the first that hears them."""
         for hub in self._hubs:
+            hears = hub.frontier.is_connected and not hub.frontier.has_exited
             hub.frontier.exit(reason, stats)
-            if hub.frontier.serves:
+            if hears:
                 stats = {}
 
     async def leave(self) -> None:
