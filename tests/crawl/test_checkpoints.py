@@ -14,6 +14,7 @@ import pytest
 from simweb import running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import ROOT, assert_clean
+from tests.crawl.crawllog import assert_log
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
 from webcrawl.hub.checkpoints import folder_of
@@ -89,6 +90,7 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
     assert_clean(result)
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
     assert result.report["counts"]["pending"] == 0
+    assert_log(result)
     assert 0 < ledger["again"] < before, "pages since the checkpoint, and no others"
     folder, last = find_checkpoint(root)
     assert last.files.keys() >= {"frontier/CURRENT", "spider.state"}, "that of the clean end"
@@ -124,3 +126,6 @@ def test_one_of_two_hubs_is_lost(
         assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
     assert 0 < ledger["again"] < before
+    marked = hub("restore", lost.jobdir, "--cluster", bus.url)
+    assert (marked.returncode, marked.stderr) == (0, "")
+    assert "is an earlier state of hub 1 of the crawl" in marked.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -11,20 +11,29 @@ from msgspec.structs import replace
 
 from tests.sim.bus import Net, SimBus
 from tests.sim.processes import Fetcher, kill_frontier, own_frontier
-from tests.sim.web import LONGEST_FETCH_S, Judge, Web
+from tests.sim.web import IP_DELAY_S, LONGEST_FETCH_S, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.disk.database import is_begun
+from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.lease import Lease, Outcome
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.addresses import BATCH_S, HubAddresses
 from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.buckets import Buckets
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.courier import PAUSE_S
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
 from webcrawl.hub.records import CrawlRecord, Ownership
 from webcrawl.hub.service import HubService
 from webcrawl.hub.sessions import Sessions
+from webcrawl.hub.several import SeveralHubs
+from webcrawl.hub.views import State
+from webcrawl.hub.whole import LOOK_S, STEP_S
 from webcrawl.parse.urls import host_of
 
 DELAY_S = 2.0  # much less than SILENCE_S: a lease that goes back too early is asked for too early
@@ -173,17 +182,22 @@ class RemoteMachine(Machine):
 
 
 class HubMachine(Machine):
-    """The hub, which fetches too."""
+    """A hub, which fetches too. One of several is a `hub.several.Process`."""
+
+    state: State = "running"
+    elapsed_s = 0.0
 
     def __init__(
         self, web: Web, judge: Judge, folder: Path, net: Net, number: int = 0, hubs: int = 1
     ) -> None:
-        abroad = Buckets(hubs).abroad(number) if hubs > 1 else None
-        self.own = own_frontier(folder, DELAY_S, SILENCE_S, abroad)
-        self.server = FrontierServer(self.own)
-        super().__init__(web, judge, self.server, net.random, SimBus(net))
+        bus, new_name = SimBus(net), _names(net.random)
+        self.several = several_hubs(bus, folder, number, hubs, new_name) if hubs > 1 else None
+        abroad = self.several.abroad if self.several else None
+        addresses = self.several.addresses if self.several else None
+        self.own = own_frontier(folder, DELAY_S, SILENCE_S, abroad, addresses)
+        self.server = FrontierServer(self.own, target=judge.target)
+        super().__init__(web, judge, self.server, net.random, bus)
         self.refusal = ""
-        new_name = _names(net.random)
         self.sessions = Sessions(
             self.bus,
             self.server,
@@ -205,20 +219,112 @@ class HubMachine(Machine):
             number=number,
         )
         self.service = _Service(
-            self.bus, self.ownership, self.sessions, allow=self.allow, refuse=self._refuse,
+            *(self.bus, self.ownership, self.sessions),
+            self.several.peers if self.several else None,
+            allow=self.allow,
+            refuse=self._refuse,
             clock=now,
-        )  # fmt: skip
+        )
+        if self.several:
+            self.several.join(
+                *(self.server, self.own, self), place="place", utc=str, refuse=self._refuse
+            )
         self.service.start()
+        if self.several:
+            self.several.start()
 
     def _refuse(self, why: str) -> None:
         self.refusal = why
 
     def kill(self) -> None:
         super().kill()
-        for task in self.service._tasks:
+        for task in [*self.service._tasks, *(self.several._tasks if self.several else ())]:
             task.cancel()
         self.bus.kill()
         kill_frontier(self.own)
+
+    # As one of several
+
+    @property
+    def unapplied(self) -> int:
+        assert self.several is not None
+        return self.several.courier.unapplied
+
+    def has_seeds(self) -> bool:
+        return False
+
+    def stop(self) -> None:
+        raise AssertionError("nobody stops the crawl")
+
+    def give_back_all(self) -> None:
+        self.give_back(lambda host: True)
+
+    async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
+        raise AssertionError("nobody steers the crawl")
+
+    async def obey(
+        self, is_paused: bool | None, added: Orders, retry: Sequence[str]
+    ) -> tuple[int, int]:
+        return 0, 0
+
+    async def explain(self, url: str) -> list[str]:
+        raise AssertionError("nobody asks")
+
+
+def several_hubs(
+    bus: SimBus, folder: Path, number: int, hubs: int, new_name: Callable[[], str]
+) -> SimSeveralHubs:
+    addresses = HubAddresses(
+        number,
+        hubs,
+        ip_delay_s=IP_DELAY_S,
+        is_new=not is_begun(folder / FOLDER),
+        clock=now,
+    )
+    return SimSeveralHubs(
+        bus,
+        Claim("crawl", number, hubs),
+        addresses,
+        longest_fetch_s=LONGEST_FETCH_S,
+        clock=now,
+        new_name=new_name,
+    )
+
+
+class SimSeveralHubs(SeveralHubs):
+    """A hub among several whose process may be stopped."""
+
+    bus: SimBus
+
+    def start(self) -> None:
+        assert self.addresses is not None
+        self._tasks = [
+            asyncio.create_task(work)
+            for work in (
+                self.peers.open(),
+                self._each(PAUSE_S, self.courier.turn),
+                self._each(STEP_S, self._step),
+                self._each(LOOK_S, self._look),
+                self._each(BATCH_S, self._tick),
+            )
+        ]
+
+    async def _each(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self.bus.goes_on()
+            await work()
+            await asyncio.sleep(seconds)
+
+    async def _step(self) -> None:
+        self.whole.step()
+
+    async def _look(self) -> None:
+        if self.whole.away:
+            await self.whole._look_for_record()
+
+    async def _tick(self) -> None:
+        assert self.addresses is not None
+        self.addresses.tick()
 
 
 class _Service(HubService):

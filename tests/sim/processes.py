@@ -10,6 +10,7 @@ from random import Random
 from tests.sim.network import Socket
 from tests.sim.web import DELAY_S, IP_DELAY_S, LONGEST_FETCH_S, UTC_S, Judge, Web
 from tests.unit.virtualtime import now
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import LocalFrontier
@@ -180,6 +181,7 @@ def own_frontier(
     delay_s: float = DELAY_S,
     others_ask_s: float = 0.0,
     abroad: Abroad | None = None,
+    addresses: Addresses | None = None,
 ) -> LocalFrontier:
     polite = Politeness(delay_s=delay_s, ip_delay_s=IP_DELAY_S)
     return LocalFrontier(
@@ -189,6 +191,7 @@ def own_frontier(
         utc_s=UTC_S,
         others_ask_s=others_ask_s,
         abroad=abroad,
+        addresses=addresses,
     )
 
 

@@ -1,8 +1,8 @@
-"""Whole crawls by a hub and fetchers on a bus in virtual time, whatever befalls them.
+"""Whole crawls by hubs and fetchers on a bus in virtual time, whatever befalls them.
 
-Processes are killed, stopped and cut off, messages are lost, the bus is away, its records are wiped
-and spoiled. Frontier, server, sessions, records and gates are the real ones. SIM_SEEDS=400 runs as
-many crawls.
+Processes are killed, stopped and cut off, also from each other alone, messages are lost, the bus is
+away, its records are wiped and spoiled. Frontier, server, sessions, records, gates, mail, addresses
+and the end of the whole crawl are the real ones. SIM_SEEDS=400 runs as many crawls.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ from tests.sim.network import Loop
 from tests.sim.test_hub import SEEDS, Plant, virtual_time
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
+from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.addresses import HubAddresses
+from webcrawl.hub.allhubs import AllHubs
+from webcrawl.hub.courier import Courier
 from webcrawl.hub.fetching import HubFrontier
+from webcrawl.hub.letters import MailApplied
 from webcrawl.hub.packets import hub_subject
+from webcrawl.hub.peers import peer_subject
 from webcrawl.hub.records import CRAWL
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.streams import Stream
@@ -34,14 +40,14 @@ LONGEST_S = 10_000
 # What befalls a crawl every few seconds, and how often it does.
 FATES = {
     "kill": 6, "exit": 4, "join": 12, "stop": 8, "cut": 16, "hub": 3, "stop hub": 3, "cut hub": 3,
-    "bus": 3, "wipe": 3, "spoil": 3, "": 40,
+    "part": 3, "bus": 3, "wipe": 3, "spoil": 3, "": 40,
 }  # fmt: skip
 
 
 class World:
     """One crawl. A seed decides everything."""
 
-    def __init__(self, seed: int, folder: Path, fates: dict[str, int]) -> None:
+    def __init__(self, seed: int, folder: Path, fates: dict[str, int], hubs: int) -> None:
         loop: Any = asyncio.get_running_loop()
         self.random: Random = loop.random
         self.web = Web(seed, hosts=48, pages=12)
@@ -50,34 +56,46 @@ class World:
         self.folder = folder
         self.fates = fates
         self.fell: Counter[str] = Counter()
-        self.hub = HubMachine(self.web, self.judge, folder, self.net)
+        self.hubs = [self.hub(number, hubs) for number in range(hubs)]
         self._names = 0
         self.fetchers: list[RemoteMachine] = []
 
+    def hub(self, number: int, hubs: int) -> HubMachine:
+        folder = self.folder / str(number)
+        return HubMachine(self.web, self.judge, folder, self.net, number, hubs)
+
     def join(self) -> None:
         self._names += 1
-        name = f"f{self._names}"
-        self.fetchers.append(RemoteMachine(self.web, self.judge, self.net, name))
+        name = f"f{self._names}x"
+        hubs = len(self.hubs)
+        self.fetchers.append(RemoteMachine(self.web, self.judge, self.net, name, hubs))
 
     async def run(self) -> None:
-        await self.hub.server.put([link(url) for url in self.web.seeds], now())
+        await self.hubs[0].server.put([link(url) for url in self.web.seeds], now())
         for _ in range(2):
             self.join()
         until = now() + LONGEST_S
-        while not self.hub.own.is_finished() and self.judge.fault is None:
+        while not self.has_ended and self.judge.fault is None:
             await asyncio.sleep(self.random.expovariate(1 / 4.0))
             if now() > until:
                 raise BrokenPromiseError("it does not end")
-            if self.hub.refusal:
-                raise BrokenPromiseError(self.hub.refusal)
+            for hub in self.hubs:
+                if hub.refusal:
+                    raise BrokenPromiseError(hub.refusal)
             fate = self.random.choices([*self.fates], [*self.fates.values()])[0]
             self.fell[fate] += 1
             await self.befall(fate)
         await self._calm_down()
         for fetcher in self.fetchers:
             fetcher.kill()
-        self.judge.ends(self.hub.own)
-        self.hub.kill()
+        self.judge.ends(*(hub.own for hub in self.hubs))
+        for hub in self.hubs:
+            hub.kill()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all hubs know that nothing is left."""
+        return all(hub.server.is_finished() for hub in self.hubs)
 
     async def _calm_down(self) -> None:
         """Nothing befalls them any more: soon all fetchers are served."""
@@ -90,6 +108,8 @@ class World:
 
     async def befall(self, fate: str) -> None:
         random, victim = self.random, None
+        number, hubs = self.random.randrange(len(self.hubs)), len(self.hubs)
+        hub = self.hubs[number]
         if self.fetchers:
             victim = random.choice(self.fetchers)
         match fate:
@@ -103,17 +123,19 @@ class World:
             case "join" if len(self.fetchers) < 5:
                 self.join()
             case "stop" if victim:
-                victim.bus.stopped_until = now() + random.expovariate(1 / 15)
+                self._stop(victim)
             case "cut" if victim:
                 self._cut(victim, random.expovariate(1 / 15))
             case "stop hub":
-                self.hub.bus.stopped_until = now() + random.expovariate(1 / 15)
+                self._stop(hub)
             case "cut hub":
-                self._cut(self.hub, random.expovariate(1 / 15))
+                self._cut(hub, random.expovariate(1 / 15))
             case "hub":
-                self.hub.kill()
+                hub.kill()
                 await asyncio.sleep(random.expovariate(1 / 5))
-                self.hub = HubMachine(self.web, self.judge, self.folder, self.net)
+                self.hubs[number] = self.hub(number, hubs)
+            case "part" if hubs > 1:
+                self._part(hub, (number + random.randrange(1, hubs)) % hubs)
             case "bus":
                 self.net.go_down()
                 await asyncio.sleep(random.random() * 30)
@@ -121,7 +143,18 @@ class World:
             case "wipe":
                 self.net.wipe()
             case "spoil":
-                self.net.spoil(random.choice([CRAWL, hub_subject(0)]))
+                self.net.spoil(random.choice([CRAWL, hub_subject(number)]))
+
+    def _stop(self, machine: RemoteMachine | HubMachine) -> None:
+        until = now() + self.random.expovariate(1 / 15)
+        machine.bus.stopped_until = max(machine.bus.stopped_until, until)
+
+    def _part(self, hub: HubMachine, other: int) -> None:
+        """Let `other` not hear `hub`, which all others hear."""
+        subject = peer_subject(other)
+        hub.bus.unheard.add(subject)
+        seconds = self.random.expovariate(1 / 20)
+        asyncio.get_running_loop().call_later(seconds, hub.bus.unheard.discard, subject)
 
     def _cut(self, machine: RemoteMachine | HubMachine, seconds: float) -> None:
         bus = machine.bus
@@ -133,9 +166,9 @@ class World:
         asyncio.get_running_loop().call_later(seconds, mend)
 
 
-def run(seed: int, folder: Path, fates: dict[str, int] = FATES) -> World:
+def run(seed: int, folder: Path, fates: dict[str, int] = FATES, hubs: int = 1) -> World:
     async def crawl() -> World:
-        world = World(seed, folder, fates)
+        world = World(seed, folder, fates, hubs)
         await world.run()
         return world
 
@@ -144,8 +177,9 @@ def run(seed: int, folder: Path, fates: dict[str, int] = FATES) -> World:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_page_is_lost_or_early_whatever_befalls(seed: int, tmp_path: Path) -> None:
-    assert run(seed, tmp_path).judge.fault is None
+@pytest.mark.parametrize("hubs", [1, 2, 3])
+def test_no_page_is_lost_or_early_whatever_befalls(hubs: int, seed: int, tmp_path: Path) -> None:
+    assert run(seed, tmp_path, hubs=hubs).judge.fault is None
 
 
 def leases_back_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -165,21 +199,58 @@ def requests_without_a_session(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "valid_until", property(lambda self: now() + 3_600))
 
 
+def goes_on_without_a_hub(patch: pytest.MonkeyPatch) -> None:
+    """A fetcher goes on with what it has of a hub that is away, while it hears any other."""
+    patch.setattr(AllHubs, "hub_of", lambda self, url: None)
+    patch.setattr(AllHubs, "_give_back_of", lambda self, hub, has_changed=None: None)
+
+
+def asked_without_turns(patch: pytest.MonkeyPatch) -> None:
+    """Each hub asks at shared addresses by its own clocks."""
+    patch.setattr(HubAddresses, "_find_shared", lambda self, address: True)
+
+
+def sent_after_the_end_of_a_session(patch: pytest.MonkeyPatch) -> None:
+    """What is leased and not sent when the session of two hubs ends is sent later."""
+    patch.setattr(HubMachine, "give_back_all", lambda self: None)
+    patch.setattr(FrontierServer, "recall", lambda self: None)
+
+
+def mail_of_a_session_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """A hub goes on behind what it has sent, and not behind what was applied."""
+    real = Courier._take_applied
+
+    def take(self: Courier, hub: int, letter: MailApplied) -> None:
+        sent = {k: way.sent for k, way in self._known.items()} if hasattr(self, "_known") else {}
+        real(self, hub, letter)
+        way = self._ways[hub]
+        way.sent = max(way.sent, sent.get(hub, 0))
+        self._known = dict(self._ways)  # type: ignore[attr-defined]
+
+    patch.setattr(Courier, "_take_applied", take)
+
+
 @pytest.mark.parametrize(
-    "plant",
+    ("plant", "hubs"),
     [
-        leases_back_at_once,
-        requests_without_a_session,
+        (leases_back_at_once, 1),
+        (requests_without_a_session, 1),
+        (goes_on_without_a_hub, 3),
+        (asked_without_turns, 2),
+        (sent_after_the_end_of_a_session, 3),
+        (mail_of_a_session_is_lost, 2),
     ],
 )
-def test_planted_faults(plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_faults(
+    plant: Plant, hubs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     monkeypatch.setattr("tests.sim.test_machines.LONGEST_S", 2_000)
-    assert any(is_seen(seed, tmp_path / str(seed)) for seed in range(12))
+    assert any(is_seen(seed, tmp_path / str(seed), hubs) for seed in range(12))
 
 
-def is_seen(seed: int, folder: Path) -> bool:
+def is_seen(seed: int, folder: Path, hubs: int) -> bool:
     try:
-        return run(seed, folder).judge.fault is not None
+        return run(seed, folder, hubs=hubs).judge.fault is not None
     except (AssertionError, StoreError):
         return True

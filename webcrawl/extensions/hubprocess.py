@@ -72,7 +72,7 @@ class HubProcess:
         if scheduler is not None:
             scheduler.wake()
 
-    def give_back(self) -> None:
+    def give_back_all(self) -> None:
         scheduler = crawl_of(self._crawler).scheduler
         if scheduler is not None:
             scheduler.give_back(lambda host: True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.store import StoreError
 from webcrawl.hub import whole
 from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.buckets import Abroad, Buckets
@@ -28,7 +30,7 @@ from webcrawl.hub.whole import WholeCrawl
 class Process(whole.Process, Protocol):
     """The process of this hub."""
 
-    def give_back(self) -> None:
+    def give_back_all(self) -> None:
         """Give back the leases of this process whose requests are not sent."""
 
 
@@ -86,7 +88,7 @@ class SeveralHubs:
             process.wake()
 
         def recall() -> None:
-            process.give_back()
+            process.give_back_all()
             server.recall()
 
         abroad, claim, clock = self.abroad, self.claim, self._clock
@@ -124,4 +126,5 @@ class SeveralHubs:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.addresses is not None and self._tasks:
-            await self.addresses.close()
+            with suppress(StoreError):  # the pages of unused turns stay counted
+                await self.addresses.close()

@@ -128,6 +128,11 @@ class Views:
         self._own = self._count(state, elapsed_s, unapplied, pages_per_s, mbps)
         return self._own
 
+    @property
+    def pages_per_s(self) -> float:
+        """Of this hub, as last measured."""
+        return self._own.pages_per_s
+
     def hear(self, hub: int, count: Count) -> None:
         self._heard = {**self._heard, hub: count}
 
