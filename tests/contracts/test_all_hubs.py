@@ -215,7 +215,7 @@ def test_of_the_orders_of_all_hubs_the_newest_count() -> None:
     run(check)
 
 
-def test_a_hub_that_ends_gets_its_leases_back_and_only_the_end_of_all_is_the_end() -> None:
+def test_a_hub_that_ends_gets_its_leases_back_and_only_the_end_of_the_last_is_the_end() -> None:
     async def check(crawl: Crawl) -> None:
         await crawl.put("http://a/", "http://b/")
         leases = await crawl.fetcher.acquire(NOW, 9)
@@ -228,6 +228,20 @@ def test_a_hub_that_ends_gets_its_leases_back_and_only_the_end_of_all_is_the_end
         assert not crawl.life.done()
         crawl.poll()
         assert await crawl.acquire() == ["a"]
+        crawl.hubs[0].server.end("shutdown")
+        assert await crawl.life == HUB_ENDS
+        crawl.fetcher.exit("shutdown", {"items": 4})
+        await turns()
+        said = [hub.left for hub in crawl.hubs]
+        assert said == [[("shutdown", {"items": 4})], [(HUB_ENDS, {})]]
+
+    run(check)
+
+
+def test_a_hub_that_is_away_does_not_keep_a_fetcher_when_the_last_other_one_ends() -> None:
+    async def check(crawl: Crawl) -> None:
+        crawl.go_away(1)
+        crawl.fetcher._hubs[1].frontier.end_session()
         crawl.hubs[0].server.end("shutdown")
         assert await crawl.life == HUB_ENDS
 

@@ -18,7 +18,8 @@ over a socket pair: server, member and client are the same.
 - `packets`: what is sent on the subjects
 - `streams`: one end of the messages between a hub and a fetcher, carried by one session after
   another
-- `sessions`: the hub's end of all of them; `fetching`: the fetcher's end
+- `sessions`: the hub's end of all of them; `fetching`: the fetcher's end of one; `allhubs`: the
+  frontiers of several hubs as one
 - `ages`: times on their way from one machine's clock to the other's
 - `records`: which process is the hub; `service`: its two tasks
 - `joining`: how a fetcher finds its hub

@@ -209,8 +209,9 @@ class AllHubs(ClientFrontier):
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message to each hub, `stats` to the first that hears them."""
         for hub in self._hubs:
+            hears = hub.frontier.is_connected and not hub.frontier.has_exited
             hub.frontier.exit(reason, stats)
-            if hub.frontier.serves:
+            if hears:
                 stats = {}
 
     async def leave(self) -> None:
@@ -292,7 +293,7 @@ class AllHubs(ClientFrontier):
         self.on_allowed(until, number)
 
     def _end_hub(self, hub: _Hub) -> None:
-        """A hub ends, and the crawl does not, unless all of its hubs end."""
+        """A hub ends, and the crawl does not, unless no hub is left."""
         self._give_back_of(hub)
-        if all(each.frontier.is_ending for each in self._hubs):
+        if not any(each.frontier.serves for each in self._hubs):
             hub.frontier.end_crawl()

@@ -76,6 +76,7 @@ class HubFrontier(RemoteFrontier):
     is_closing -- whether this process's crawl ends, and the calls must too
     is_ending -- the hub ends, and with several hubs the crawl does not: it gets its leases back,
         and perhaps it comes again; `on_hub_end` is called
+    has_exited -- the last message is sent
     on_recall -- the hub wants the leases back whose requests are not sent
     garbage -- messages that could not be read
     """
@@ -106,7 +107,7 @@ class HubFrontier(RemoteFrontier):
         super().__init__(self._stream, rules)
         self._stream.connect(self._channel)
         self.is_closing: Callable[[], bool] = lambda: False
-        self.is_ending = False
+        self.is_ending = self.has_exited = False
         self.on_hub_end: Callable[[], None] = lambda: None
         self.on_recall: Callable[[], None] = lambda: self.give_back(lambda host: True)
         self.garbage = 0
@@ -161,8 +162,7 @@ class HubFrontier(RemoteFrontier):
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
         if known:
             await super().release(known, now)
-            if self.is_ending and not self._keys:
-                self.exit(HUB_ENDS, {})
+            self._leave_hub()
 
     def count_also(self, others: Tracked) -> None:
         """While the hub serves, say also what `others` finds: each change of them to one hub."""
@@ -196,7 +196,8 @@ class HubFrontier(RemoteFrontier):
 
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message. Not after calls were given up: their hosts may have been asked."""
-        if not self._gives_up:
+        if not self._gives_up and not self.has_exited:
+            self.has_exited = True
             super().exit(reason, stats)
 
     async def leave(self) -> None:
@@ -310,7 +311,11 @@ class HubFrontier(RemoteFrontier):
     def _end_hub(self) -> None:
         self.is_ending = True
         self.on_hub_end()
-        if not self._keys:
+        self._leave_hub()
+
+    def _leave_hub(self) -> None:
+        """Exit for a hub that ends, once it has all leases back, unless the crawl ends too."""
+        if self.is_ending and not self._keys and not self._end.is_set():
             self.exit(HUB_ENDS, {})
 
     def _renew(self) -> None:
@@ -323,7 +328,7 @@ class HubFrontier(RemoteFrontier):
         self._stream.connect(self._channel)
         self._tracked.say_again(MOMENTARY)
         self._next_at = (0.0, 0.0)
-        self._is_finished = self.is_ending = False
+        self._is_finished = self.is_ending = self.has_exited = False
 
     def _forget_leases(self) -> None:
         """No answer comes any more in the stream so far."""
