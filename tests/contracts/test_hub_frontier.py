@@ -114,12 +114,16 @@ class TestHubFrontier(RemoteContract):
         return fetcher, machines.close
 
 
+async def connected(frontier: AllHubs) -> None:
+    while not all(hub.frontier.is_connected for hub in frontier._hubs):  # noqa: ASYNC110
+        await asyncio.sleep(0)  # two turns
+
+
 class Connected(AllHubs):
     """Has sessions before its first call."""
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
-        while not all(hub.frontier.is_connected for hub in self._hubs):  # noqa: ASYNC110  (two turns)
-            await asyncio.sleep(0)
+        await connected(self)
         return await super().put(links, now, force=force)
 
 

@@ -1,18 +1,28 @@
-"""One crawl by two hubs and two fetchers on a real bus: the ledger judges it."""
+"""Crawls by two hubs and two fetchers on a real bus: the ledger judges them.
+
+Hosts of both hubs share IP addresses, so the hubs ask each other for turns.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from simweb import running
+from simweb import Running, running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Result, assert_clean, assert_faultless
-from tests.crawl.test_hub import WORLD, Machine
+from tests.crawl.onecrawl import assert_no_fault_but_of_kills
+from tests.crawl.test_hub import UNDER_WAY_MAX, Machine, wait_for_pages
 
 pytestmark = pytest.mark.slow
+WORLD = (
+    *("--seed", "6", "--pages-per-host", "8", "--ip-delay", "0.05", "--host-delay", "0.3"),
+    *("--features", "none,page-404,page-chunked"),
+)
 
 
 @pytest.fixture
@@ -21,26 +31,55 @@ def bus(tmp_path: Path) -> Iterator[NatsServer]:
         yield server
 
 
-def of_all(results: list[Result], name: str) -> int:
-    return sum(result.report["counts"][name] for result in results)
+def machines_of(folder: Path, web: Running, bus: NatsServer) -> tuple[list[Machine], list[Machine]]:
+    """Two hubs and two fetchers."""
+    settings: dict[str, Any] = {"IP_DELAY": 0.05, "DOWNLOAD_DELAY": 0.3}
+    hubs = [
+        Machine(
+            folder / f"hub-{n}", web, bus, JOBDIR=folder / f"job-{n}", CLUSTER_HUBS=2, **settings
+        )
+        for n in range(2)
+    ]
+    return hubs, [Machine(folder / f"fetcher-{n}", web, bus, **settings) for n in range(2)]
+
+
+def assert_ended(results: list[Result]) -> int:
+    """The pages that the hubs have counted."""
+    for result in results:
+        assert result.exit_code == 0, result.log[-3000:]
+        assert_clean(result)
+    return sum(result.report["counts"]["crawled"] for result in results[:2])
 
 
 def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
     tmp_path: Path, bus: NatsServer
 ) -> None:
-    with running(*WORLD, "--hosts", "60", "--host-delay", "0.2") as web:
-        hubs = [
-            Machine(
-                tmp_path / f"hub-{n}", web, bus,
-                JOBDIR=tmp_path / f"job-{n}", CLUSTER_HUBS=2, DOWNLOAD_DELAY=0.2,
-            )
-            for n in range(2)
-        ]  # fmt: skip
-        fetchers = [Machine(tmp_path / f"fetcher-{n}", web, bus) for n in range(2)]
+    with running(*WORLD, "--hosts", "60") as web:
+        hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in (*hubs, *fetchers)]
-        results = [crawl.wait(120) for crawl in crawls]
+        results = [crawl.wait(200) for crawl in crawls]
         ledger = assert_faultless(web)
-    for result in results:
-        assert result.exit_code == 0, result.log[-3000:]
-        assert_clean(result)
-    assert of_all(results[:2], "crawled") == ledger["fetched"]["pages"]
+    assert assert_ended(results) == ledger["fetched"]["pages"]
+    claims = [json.loads((tmp_path / f"job-{n}" / "hub.json").read_text()) for n in range(2)]
+    assert sorted(claim["number"] for claim in claims) == [0, 1]
+    assert claims[0]["crawl"] == claims[1]["crawl"] == results[0].report["crawl"]
+
+
+def test_hubs_and_fetchers_that_are_killed_go_on(tmp_path: Path, bus: NatsServer) -> None:
+    with running(*WORLD, "--hosts", "150") as web:
+        hubs, fetchers = machines_of(tmp_path, web, bus)
+        crawls = [machine.start() for machine in hubs]
+        first = fetchers[0].start()
+        wait_for_pages(first)
+        second = fetchers[1].start()
+        wait_for_pages(second)
+        first.process.kill()
+        first.process.wait()
+        for number in range(2):
+            wait_for_pages(second)
+            crawls[number].process.kill()
+            crawls[number].process.wait()
+            crawls[number] = hubs[number].start()
+        results = [crawl.wait(300) for crawl in (*crawls, second)]
+        ledger = assert_no_fault_but_of_kills(web, 3 * 3 * UNDER_WAY_MAX)
+    assert assert_ended(results) == ledger["fetched"]["pages"]

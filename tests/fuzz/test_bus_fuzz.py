@@ -119,7 +119,7 @@ def test_damaged_mail_is_read_as_mail_for_our_hosts_or_not_at_all(
     rows: bytes, count: int, is_packed: bool
 ) -> None:
     data = isal_zlib.compress(rows, 1) if is_packed else rows
-    letter = MailRows(7, 7 + count, count, data)
+    letter = MailRows(7 + count, count, data)
     found = value_or_fault(lambda _: read_rows(letter, lambda host: host in OURS), data)
     for row in found or ():
         if isinstance(row, FoundLink):

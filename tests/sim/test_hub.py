@@ -22,6 +22,7 @@ from tests.sim.world import crawl
 from tests.unit.virtualtime import now
 from webcrawl import executor
 from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.hosts import HostRows
 from webcrawl.frontier.shared.member import Member
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
@@ -97,7 +98,13 @@ def commits_lost(patch: pytest.MonkeyPatch) -> None:
 
 def clocks_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The next run asks the hosts of the run before at once."""
-    patch.setattr("webcrawl.frontier.disk.store.Store.is_of_earlier_run", lambda *_: False)
+    real = HostRows.__init__
+
+    def forget(self: HostRows, *given: Any) -> None:
+        real(self, *given)
+        self.before = 0
+
+    patch.setattr(HostRows, "__init__", forget)
 
 
 def leased_beyond_target(patch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,8 @@ class Hub:
         random = self.work.random
         while not self.whole.share.end:
             await self.bus.goes_on()
-            room = 0 if self.server.is_held else min(self.server._room, self.work.urls, 50)
+            is_off = self.whole.share.is_held or self.state == "closing"
+            room = 0 if is_off else min(self.server._room, self.work.urls, 50)
             for _ in range(room):
                 self.work.begin()
                 self.server.out += 1
@@ -319,6 +320,21 @@ def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
     run(test(), seed)
 
 
+def test_a_hub_that_ends_gives_its_places_back() -> None:
+    async def test() -> None:
+        world = calm((0, 9000, 9000), goal=6000)
+        await asyncio.sleep(3.0)
+        leaves = world.hubs[1]
+        leaves.state = "closing"
+        await asyncio.sleep(8.0)
+        assert not leaves.work.out
+        leaves.kill()
+        await world.until(200, met=HUBS - 1)
+        assert world.crawled == world.goal
+
+    run(test())
+
+
 def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
     async def test() -> None:
         world = calm((20_000, 20_000, 20_000))
@@ -400,11 +416,15 @@ def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureF
     async def test() -> None:
         world = calm((3, 3, 3))
         world.hubs[1].kill()
+        world.works[2].unapplied = 1  # to hub 1
         await asyncio.sleep(100.0)
         assert world.ends == ["", "", ""]
         line = "Nothing is left to do here: this hub waits for 1 hub (1)."
         assert caplog.text.count(line) == 2  # by each of the others
         world.hubs[1] = world.start(1)
+        await asyncio.sleep(60.0)
+        assert world.ends == ["", "", ""]
+        world.works[2].unapplied = 0
         await world.until(100, met=HUBS)
         assert world.ends == ["finished"] * HUBS
 

@@ -222,6 +222,56 @@ def test_a_request_that_is_connecting_when_the_time_is_over_waits(
     asyncio.run(check())
 
 
+def test_each_hub_allows_requests_to_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that was connecting when the time of its hub was over."""
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(gate_module, "time", clock)
+
+    async def check() -> None:
+        async with gated() as (gate, client, server):
+            gate.hub_of = lambda url: int("/1" in url)
+            for hub in (0, 1):
+                gate.allow_until(clock.now + 60 + hub * 60, hub)
+            connecting = [fetching(client, server, path) for path in ("/0", "/1")]
+            await asyncio.sleep(0)
+            assert client.active == 2
+            clock.now += 61
+            assert (await connecting[1]).status == 200
+            coming = [fetching(client, server, path) for path in ("/0", "/1")]
+            assert (await coming[1]).status == 200
+            await gate.wait()  # a look-up
+            assert not gate.is_shut
+            assert gate.holds_some
+            assert repr(gate) == "<Gate open, 2 waiting>"
+            clock.now += 60
+            assert gate.is_shut
+            gate.allow_until(clock.now + 60, 1)
+            await turns()
+            assert server.requests == 2
+            gate.allow_until(clock.now + 60, 0)
+            for each in (connecting[0], coming[0]):
+                assert (await each).status == 200
+
+    asyncio.run(check())
+
+
+def test_a_hub_whose_time_is_over_holds_what_is_connecting_to_its_hosts() -> None:
+    async def check() -> None:
+        async with gated() as (gate, client, server):
+            gate.hub_of = lambda url: int("/1" in url)
+            connecting = [fetching(client, server, path) for path in ("/0", "/1")]
+            await asyncio.sleep(0)
+            gate.allow_until(time.monotonic() + 60, 1)
+            gate.allow_until(-math.inf, 0)
+            assert (await connecting[1]).status == 200
+            assert (server.requests, connecting[0].done()) == (1, False)
+            gate.cut(lambda url: url.endswith("/0"))
+            with pytest.raises(FetchFailed):
+                await connecting[0]
+
+    asyncio.run(check())
+
+
 def test_urls_can_be_denied_while_a_look_up_waits() -> None:
     async def main() -> None:
         gate = Gate()

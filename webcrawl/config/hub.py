@@ -88,14 +88,9 @@ def brief_of(crawler: Crawler) -> Brief:
 
 def record_of(crawler: Crawler, arguments: dict[str, Any], crawl_id: str) -> CrawlRecord:
     """The crawl as its hubs agree on it. `arguments` are those of the spider. SettingError."""
-    settings = crawler.settings
-    hashed = _hash(
-        settings,
-        str(crawler.spidercls.name),
-        _told(settings),
-        _without_seeds(arguments),
-        SUFFIX_LIST,
-    )
+    settings, spider = crawler.settings, str(crawler.spidercls.name)
+    of_hubs = SUFFIX_LIST, settings.getlist("CLUSTER_SHARED_ADDRESSES")
+    hashed = _hash(settings, spider, _told(settings), _without_seeds(arguments), *of_hubs)
     return CrawlRecord(__version__, crawl_id, hashed, hubs_from(settings))
 
 

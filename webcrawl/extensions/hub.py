@@ -164,6 +164,7 @@ class Hub:
             await self._checkpoints.close(is_clean=reason != "frontier_error")
         if self._several is not None:
             await self._several.close()
+            reason = self._several.whole.share.end or "shutdown"  # of the crawl, not of this hub
         await self._service.close("" if reason in RESUMED else reason)
         await self._bus.close()
         for stats in self._stats:

@@ -395,7 +395,10 @@ class Candidates:
                 return refused, 0.0
             host.has_ip_slot = False
             self._counters.ip_passed += 1
-        if known is not None and not known.allows_all:
+        if not obeys:
+            return "", 0.0
+        assert known is not None, f"{link.url} is taken before its robots.txt is known"
+        if not known.allows_all:
             rules, target = self._store.rules(origin), target_of(link.url)
             self.robots_steps += rules.check_steps(target)
             if not rules.allows(target):

@@ -98,8 +98,8 @@ class Distributor:
         denied = policy.denied
         if denied.has_any and queue.length and denied.matches(queue.peek().url, host.name):
             return Step.PAGE  # as above: a denied host is asked for nothing, robots.txt included
-        if limits_hosts and not host.robots_tasks and self._next_is_refused(host):
-            return Step.PAGE
+        if limits_hosts and not host.robots_tasks and policy.refuses_next(host, queue.peek()):
+            return Step.PAGE  # as above: no request prepares the link
         if host.resolved_until <= now:
             return Step.RESOLVE
         if host.robots_tasks:
@@ -238,10 +238,6 @@ class Distributor:
             host.next_at, self._policy.politeness.next_at(delay_s, host.asked_at, 0.0)
         )
 
-    def _next_is_refused(self, host: Host) -> bool:
-        """Whether a rule or budget refuses the next link of `host`: then no request prepares it."""
-        return bool(self._policy.refuses_next(host, host.queue.peek()))
-
     def _due_at(self, host: Host) -> float:
         """When a link of `host` may be tried, if all its links are kept; else 0.0."""
         if host.robots_tasks:
@@ -264,7 +260,7 @@ class Distributor:
         """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
         while turns and self.bench.active < self._state.active_max:
-            name = self._hosts.next_waiting()
+            name = self._hosts.take(self._hosts.waiting)
             if name is None:
                 return
             self.place_host(self.host(name), now)
@@ -274,7 +270,7 @@ class Distributor:
         """Place the deferred hosts whose time has come, while the crawl has other work."""
         turns = _TURNS_MAX
         while turns and self._backlog.has_work and self._hosts.next_due_at() <= now:
-            name = self._hosts.next_due()
+            name = self._hosts.take(self._hosts.deferred)
             assert name is not None
             host = self.host(name)
             if host.state is State.DEFERRED:

@@ -98,7 +98,8 @@ class AllHubs(ClientFrontier):
             frontier.on_orders = self._carry_out
             frontier.on_allowed = partial(self._allow, hub)
             frontier.on_hub_end = partial(self._end_hub, hub)
-            frontier.give_back = partial(self._give_back_of, hub)
+            frontier.on_recall = partial(self._give_back_of, hub)
+            frontier.give_back = self._give_back  # for new rules, which are those of all hubs
 
     def __repr__(self) -> str:
         return f"<AllHubs {[hub.frontier for hub in self._hubs]}>"
@@ -279,9 +280,9 @@ class AllHubs(ClientFrontier):
         self._epoch += 1
         self.give_back(has_changed)
 
-    def _give_back_of(self, hub: _Hub, has_changed: Callable[[str], bool] = lambda _: True) -> None:
+    def _give_back_of(self, hub: _Hub) -> None:
         number = hub.frontier.number
-        self._give_back(lambda host: self._hub_of_host(host) == number and has_changed(host))
+        self._give_back(lambda host: self._hub_of_host(host) == number)
 
     def _allow(self, hub: _Hub, until: float, number: int) -> None:
         """Without a session with `hub`, its leases that have not begun make room for others."""

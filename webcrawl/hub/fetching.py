@@ -32,6 +32,7 @@ from webcrawl.frontier.shared.wire import (
     ContentSeen,
     End,
     FirstSeen,
+    GiveBack,
     Heartbeat,
     Leased,
     Message,
@@ -75,6 +76,7 @@ class HubFrontier(RemoteFrontier):
     is_closing -- whether this process's crawl ends, and the calls must too
     is_ending -- the hub ends, and with several hubs the crawl does not: it gets its leases back,
         and perhaps it comes again; `on_hub_end` is called
+    on_recall -- the hub wants the leases back whose requests are not sent
     garbage -- messages that could not be read
     """
 
@@ -106,6 +108,7 @@ class HubFrontier(RemoteFrontier):
         self.is_closing: Callable[[], bool] = lambda: False
         self.is_ending = False
         self.on_hub_end: Callable[[], None] = lambda: None
+        self.on_recall: Callable[[], None] = lambda: self.give_back(lambda host: True)
         self.garbage = 0
         self._brief = brief
         self._place = place
@@ -297,6 +300,8 @@ class HubFrontier(RemoteFrontier):
         match message:
             case Allowed():  # of the hub's own machine
                 return
+            case GiveBack():
+                self.on_recall()
             case End(reason) if reason == HUB_ENDS and self._brief.hubs > 1:
                 self._end_hub()
             case _:

@@ -102,9 +102,12 @@ def read_rows(letter: MailRows, is_ours: Callable[[str], bool]) -> list[Mail]:
 
 
 def _host_of(row: RobotsAsked | RobotsAnswered | RobotsFailed) -> str:
-    """The host for which the receiver gets `row`."""
+    """The host for which the receiver gets `row`. DecodeError."""
     task = row.robots_task
-    return host_of(task.url) if isinstance(row, RobotsAsked) else task.home
+    try:
+        return host_of(task.url) if isinstance(row, RobotsAsked) else task.home
+    except ValueError:
+        raise DecodeError("a URL without a host") from None
 
 
 # What a frontier may be given

@@ -28,7 +28,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.hub.ending import FINISHED, Reason
 from webcrawl.hub.mesh import Letter
 
-PORTION_MAX: Final = 1000
+PORTION_MAX: Final = 4000  # half a second of a hub's frontier
 
 _Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
@@ -39,7 +39,7 @@ class Uses(Letter, frozen=True):
     heard -- number of the last `Places` in this session
     places -- its answered pages are some of them
     free -- places that are neither answered nor leased
-    fresh -- URLs for which it needs places, PORTION_MAX at most
+    fresh -- URLs for which it needs places soon, PORTION_MAX at most
     """
 
     heard: _Number

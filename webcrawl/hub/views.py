@@ -128,6 +128,11 @@ class Views:
         self._own = self._count(state, elapsed_s, unapplied, pages_per_s, mbps)
         return self._own
 
+    @property
+    def pages_per_s(self) -> float:
+        """Of this hub, as last measured."""
+        return self._own.pages_per_s
+
     def hear(self, hub: int, count: Count) -> None:
         self._heard = {**self._heard, hub: count}
 
@@ -137,6 +142,15 @@ class Views:
     def end(self, hub: int, time: str) -> None:
         """The session with `hub` has ended. `time`: now, UTC."""
         self._away = {**self._away, hub: time}
+
+    @property
+    def others_work(self) -> bool:
+        """Whether a hub that is there has more than URLs that it keeps for later."""
+        return any(
+            count.numbers.get("pending", 0) > sum(count.groups.get("kept", {}).values())
+            for hub, count in self._heard.items()
+            if hub not in self._away
+        )
 
     def whole(self) -> Whole:
         """The crawl now: this hub's counts as they are, the others' as last heard. Any thread."""

@@ -29,6 +29,8 @@ from webcrawl.wording import counted
 logger = logging.getLogger(__name__)
 
 STEP_S: Final = 0.25  # between two looks at places and the end
+SOON_S: Final = 2.0
+SOON_MIN: Final = 50  # pages
 COUNT_S: Final = 1.0  # between two `Count`
 DECLARE_S: Final = 5.0
 LOOK_S: Final = 2.0  # between two looks at the record of ends, while a hub is away
@@ -183,7 +185,7 @@ class WholeCrawl:
             self._say_uses()
         if self._is_quiet():
             self._look_for_end()
-        elif not self._lacks_places():
+        elif not (self._is_idle() or self._lacks_places()):
             self._busy_at = now
         self._say_what_is_waited_for(now)
 
@@ -213,7 +215,10 @@ class WholeCrawl:
             self._server.places_changed()
 
     def _uses(self) -> Uses:
-        return self.share.uses(self._server.out, self._frontier.fresh)
+        """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
+        soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
+        fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
+        return self.share.uses(self._server.out, fresh)
 
     def _say_uses(self) -> None:
         uses, said = self._uses(), self._said
@@ -251,10 +256,13 @@ class WholeCrawl:
 
     # The end
 
+    def _is_idle(self) -> bool:
+        """The frontier is finished, and nothing of this hub is on its way into it."""
+        return self._frontier.is_finished() and not self.process.has_seeds()
+
     def _is_quiet(self) -> bool:
-        """The frontier is finished, and nothing is on its way into it, or out of it."""
-        process = self.process
-        return self._frontier.is_finished() and not (process.has_seeds() or process.unapplied)
+        """This hub is idle, and nothing is on its way to another one."""
+        return self._is_idle() and not self.process.unapplied
 
     def _look_for_end(self) -> None:
         """This hub is quiet."""
@@ -327,7 +335,7 @@ class WholeCrawl:
         away, here = self.away, "Nothing is left to do here"
         if self.share.is_held:
             away, here = [0], "Hub 0 has not said how the crawl is steered"
-        elif not self._is_quiet():
+        elif not self._is_idle():
             here = "No page is left of the target here"
         if not away:
             return ""

@@ -194,9 +194,7 @@ class LocalFrontier(Frontier):
         await self._run(lambda: self._state.set_rules(rules, now))
 
     async def keep_command(self, row: bytes) -> None:
-        await self._executor.do(
-            lambda: self._do(lambda: self._state.keep_command(row), moves=False), waits=True
-        )
+        await self._run(lambda: self._state.keep_command(row), moves=False, waits=True)
 
     async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
         """Run `work` between two batches: what a shard is asked beside the frontier's interface.
@@ -207,7 +205,7 @@ class LocalFrontier(Frontier):
 
     async def sync(self) -> tuple[Mapping[int, tuple[int, int]], Mapping[int, int]]:
         """Outbox and inbox, as they are on the disk from now on, whatever fails."""
-        return await self._executor.do(lambda: self._do(self._state.sync), waits=True)
+        return await self._run(self._state.sync, waits=True)
 
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
@@ -254,14 +252,15 @@ class LocalFrontier(Frontier):
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
         self._state.audit()
 
-    def _run(self, batch: Callable[[], T], *, moves: bool = True) -> Awaitable[T]:
-        return self._executor.do(partial(self._do, batch, moves=moves))
+    def _run(
+        self, batch: Callable[[], T], *, moves: bool = True, waits: bool = False
+    ) -> Awaitable[T]:
+        """Run `batch` behind the others. `moves`: it may change `next_at` or `is_finished`."""
+        return self._executor.do(partial(self._do, batch, moves=moves), waits=waits)
 
     def _do(self, batch: Callable[[], T], *, moves: bool = True) -> T:
         """Run `batch`. After a failure each later batch raises StoreError: the state in memory is
         part of a batch ahead of the disk, and must not be committed.
-
-        `moves`: `batch` may change `next_at` or `is_finished`.
         """
         if self._broken is not None:
             raise self._broken

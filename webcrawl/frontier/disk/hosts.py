@@ -40,13 +40,13 @@ class HostRows:
         self._hosts: int = numbers.get("hosts", 0)
         self.before = self._hosts  # hosts with an ID up to it were created by earlier runs
         self.waiting = RowLine(db, rows.WAITING, numbers.get("waiting", 0))
-        self._deferred = RowLine(db, rows.DEFERRED, numbers.get("deferred", 0))
-        self._lines = {rows.WAITING: self.waiting, rows.DEFERRED: self._deferred}
+        self.deferred = RowLine(db, rows.DEFERRED, numbers.get("deferred", 0))
+        self._lines = {rows.WAITING: self.waiting, rows.DEFERRED: self.deferred}
         self._taken: set[str] = set()  # hosts taken from a line since the last commit
 
     def numbers(self) -> dict[str, int]:
         """JSON values for the next run."""
-        waiting, deferred = self.waiting.length, self._deferred.length
+        waiting, deferred = self.waiting.length, self.deferred.length
         return {"hosts": self._hosts, "waiting": waiting, "deferred": deferred}
 
     def host(self, name: str) -> Host:
@@ -63,28 +63,20 @@ class HostRows:
 
     def best_waiting(self) -> tuple[int, int]:
         """(rank, number) of the best waiting host; NONE_WAITS, behind all hosts, if none waits."""
-        first = self.waiting.first()
+        first = self.waiting.first() if self.waiting.length else None
         return rows.waiting_place(first[0]) if first else NONE_WAITS
-
-    def next_waiting(self) -> str | None:
-        """Remove the best waiting host; its name."""
-        return self._take(self.waiting)
 
     def next_due_at(self) -> float:
         """When the first deferred host is due; inf without one; 0.0 for one of an earlier run."""
-        first = self._deferred.first()
+        first = self.deferred.first() if self.deferred.length else None
         if first is None:
             return inf
         run, at = rows.deferred_place(first[0])
         return at - self._utc_s if run == self._run else 0.0
 
-    def next_due(self) -> str | None:
-        """Remove the first deferred host; its name."""
-        return self._take(self._deferred)
-
     def stored(self) -> StoredHosts:
         """Numbers of hosts, as of the last commit."""
-        return StoredHosts(self._hosts, self.waiting.length, self._deferred.length)
+        return StoredHosts(self._hosts, self.waiting.length, self.deferred.length)
 
     def with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
         """Hosts with kept links at the last commit, among the next `limit` behind the key `after`.
@@ -117,8 +109,9 @@ class HostRows:
         self._taken.clear()
         return dispensable
 
-    def _take(self, line: RowLine) -> str | None:
-        row = line.take()
+    def take(self, line: RowLine) -> str | None:
+        """Remove the first host of `waiting` or `deferred`; its name, None if there is none."""
+        row = line.take() if line.length else None  # most often none waits
         if row is None:
             return None
         name = row[1].decode()

@@ -127,10 +127,6 @@ def deferred_place(key: bytes) -> tuple[int, float]:
 active_key: Callable[[int], bytes] = partial(_ID_KEY.pack, ACTIVE)  # of a host's id
 
 
-def mail_prefix(shard: int) -> bytes:
-    return mail_key(shard, 0)[:3]
-
-
 mail_key: Callable[[int, int], bytes] = partial(_MAIL_KEY.pack, MAIL)  # of a shard, and a number
 
 

@@ -148,7 +148,7 @@ class Store:
         """The rows of mail for `shard`, each with the number of its last mail in its key."""
         line = self._mail.get(shard)
         if line is None:
-            line = self._mail[shard] = RowLine(self._db, rows.mail_prefix(shard))
+            line = self._mail[shard] = RowLine(self._db, rows.mail_key(shard, 0)[:3])
         return line
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:

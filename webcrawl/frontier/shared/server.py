@@ -230,13 +230,9 @@ class FrontierServer(Frontier):
 
     # For the served processes
 
-    @property
-    def is_held(self) -> bool:
-        return self.whole is not None and self.whole.is_held
-
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         """`acquire` for any process; that of the owner may have to wait for others."""
-        if self.orders.is_paused or self.is_held:
+        if self.orders.is_paused or (self.whole is not None and self.whole.is_held):
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
@@ -254,7 +250,7 @@ class FrontierServer(Frontier):
 
     def ready_at(self, lane: Lane) -> float:
         """When an `acquire` of any process may give leases of `lane`."""
-        if self.is_held:
+        if self.whole is not None and self.whole.is_held:
             return inf
         if self.goal:
             is_page = lane is Lane.PAGES
