@@ -35,8 +35,8 @@ from benchmarks.scale_model import (
     traffic,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
-from webcrawl.experiments.plots import MISSING, Line, Panel, save
 from webcrawl.settings import DOWNLOAD_DELAY, FRONTIER_ACTIVE_HOSTS
+from webcrawl.tools.sweep.plots import Line, Panel, save
 
 DAY_S = 86_400.0
 NODES = (4, 8, 12, 16, 32, 64, 128, 256, 512, 1000)
@@ -157,10 +157,7 @@ def measure(arguments: argparse.Namespace) -> str:
     if arguments.csv:
         write_csv(arguments.csv, rows)
     if arguments.plot:
-        try:
-            draw(arguments.plot, rows)
-        except ModuleNotFoundError:
-            raise NotDone(MISSING) from None
+        draw(arguments.plot, rows)
     return summary(web, rows, arguments)
 
 

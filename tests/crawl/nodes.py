@@ -15,7 +15,7 @@ from tests.crawl.crawling import Crawl, Result, assert_clean, wait_for_servers
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import records
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 
 UNDER_WAY_MAX = 8  # pages of a node, and as many admissions

@@ -13,7 +13,7 @@ import pytest
 from tests.adapters.stock_crawl import Site, site
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import Record, records
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from simweb import running
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from simweb import Running, running
 from tests.crawl.crawling import Crawl, Result, assert_clean
 from tests.crawl.knownsite import Record, records
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from simweb import running
 from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer, served
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
 

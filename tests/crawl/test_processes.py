@@ -27,7 +27,7 @@ from tests.crawl.crawling import (
 from tests.crawl.knownsite import Record, records
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import items, run
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
 

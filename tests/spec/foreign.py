@@ -1,6 +1,6 @@
 """Test cases of other projects.
 
-Most are read from the source archives that requirements-cases.txt names and `make test` downloads.
+Most are read from source archives that `make test` downloads: the group `cases` in pyproject.toml.
 Those of projects in Java or C++ are in no package: tests read them from `../shared/cases`, a folder
 beside the checkout, and are skipped without it.
 """

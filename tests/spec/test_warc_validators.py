@@ -13,7 +13,7 @@ import pytest
 
 from tests.exchanges import EXCHANGES, ODD_HEADS, capture, encrypted, exchange, write
 from webcrawl.items import Original
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 from webcrawl.warc.records import Capture, payload_digest
 

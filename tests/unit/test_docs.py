@@ -13,7 +13,7 @@ from webcrawl import commands
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
-    for pattern in ("*.md", "docs/*.md", "seeds/*.md", "simweb/*.md", "benchmarks/*.md")
+    for pattern in ("*.md", "docs/*.md", "webcrawl/seeds/*.md", "simweb/*.md", "benchmarks/*.md")
     for page in ROOT.glob(pattern)
 )
 MODULES = [module.name for module in iter_modules(commands.__path__)]

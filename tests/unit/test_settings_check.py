@@ -15,8 +15,8 @@ from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.scrapysown import unreadable
 from webcrawl.config.table import TABLE, read, typed_settings
-from webcrawl.fetch.signing import new_key
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.tools.botpage.keys import new_key
 
 PDF = "application/pdf"
 

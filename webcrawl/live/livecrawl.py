@@ -18,7 +18,6 @@ from scrapy.settings import BaseSettings
 from webcrawl.cluster.agreement.nodefile import NodeFileError
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.errors import CopyError, MoveError, NoAnswerError
-from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
 from webcrawl.executor import AdaptiveExecutor
@@ -181,6 +180,8 @@ def _explained(
     settings: BaseSettings, inspect: Callable[[], Inspection | None], url: str
 ) -> list[str]:
     """In the thread."""
+    from webcrawl.tools.explain.explanation import explained  # noqa: PLC0415  (no crawl needs it)
+
     frontier = inspect()
     if frontier is None:
         raise StoreError("nothing can be explained: another process has the frontier")
