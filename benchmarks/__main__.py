@@ -15,11 +15,9 @@ from benchmarks import (
     calls,
     cluster,
     cores,
-    main_text,
     memory,
     overheads,
     parts,
-    scale,
     seeds,
     soak,
     store,
@@ -39,8 +37,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "cluster": cluster,
     "overheads": overheads,
     "seeds": seeds,
-    "scale": scale,
-    "main-text": main_text,
     "calls": calls,
 }
 
