@@ -13,7 +13,6 @@ from types import ModuleType
 
 from benchmarks import (
     calls,
-    cluster,
     cores,
     memory,
     overheads,
@@ -34,7 +33,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "memory": memory,
     "soak": soak,
     "store": store,
-    "cluster": cluster,
     "overheads": overheads,
     "seeds": seeds,
     "calls": calls,

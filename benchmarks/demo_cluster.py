@@ -35,7 +35,6 @@ WORLD = (
     f"--features=default,{WITHOUT}",
 )
 SETTINGS = {
-    "CLUSTER_HUBS": 1,
     "ALLOW_PRIVATE_ADDRESSES": 1,  # the simulated web is on loopback
     "DOWNLOAD_DELAY": 0.1,  # short, so that the demo does not take hours
     "IP_DELAY": 0,
@@ -184,8 +183,8 @@ def judge(ledger: dict[str, Any]) -> bool:
 def files() -> str:
     return (
         f"\nIn {OUT}/hub: log.txt, job/ (the frontier), warc/ (archive, crawl log, report.txt); in"
-        " fetcher1 and fetcher2:\nlog.txt and warc/. docs/hubs.md says how to do the same on real"
-        " machines."
+        " fetcher1 and fetcher2:\nlog.txt and warc/. docs/cluster.md says how to do the same on"
+        " real machines."
     )
 
 

@@ -72,14 +72,10 @@ CONCURRENT_REQUESTS = 512
 CRAWL_PROCESSES = 1  # 0: one per core; all processes work on one crawl
 
 # Several machines
-CLUSTER = ""  # nats://host:4222: this node is one of several of one crawl
-CLUSTER_NAME = "webcrawl"
-CLUSTER_SHARDS = 8
+CLUSTER = ""  # nats://host:4222: this machine is one of several of one crawl
+CLUSTER_HUBS = 1
 CLUSTER_CHECKPOINTS = None
-CLUSTER_CHECKPOINT_INTERVAL = 3600
-CLUSTER_REBALANCE = True
 CLUSTER_SHARED_ADDRESSES: list[str] = []
-CLUSTER_HUBS = 0  # 1: a hub, and fetchers on the other machines, in place of shards
 DOWNLOAD_TIMEOUT = 15
 KEEP_ALIVE = 15.0  # idle time-out of a connection, if delays are shorter
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
@@ -161,7 +157,6 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.card.CrawlCard": 210,
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
-    "webcrawl.extensions.cluster.ClusterNode": 305,
     "webcrawl.extensions.hub.Hub": 306,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,

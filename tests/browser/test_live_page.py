@@ -116,25 +116,6 @@ def test_hostile_text_is_text(browser: Browser, width: int, scheme: str) -> None
         assert overflow(page) == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_node_shows_the_whole_crawl_and_all_nodes(browser: Browser, width: int) -> None:
-    with made_up() as port, opened(browser, port.url, width) as page:
-        expect(page.locator("#cluster")).to_be_hidden()
-    with made_up("--cluster") as port, opened(browser, port.url, width) as page:
-        rows = page.locator("#nodes tbody tr")
-        expect(rows).to_have_count(3)
-        expect(rows.nth(0)).to_contain_text("this node")
-        expect(rows.nth(0)).to_contain_text("<img src=x onerror=")
-        expect(rows.nth(2)).to_contain_text("silent")
-        expect(rows.nth(2)).to_contain_text("61 s ago")
-        expect(page.locator("#between")).to_contain_text("4 of 12 shards without a node")
-        expect(page.locator("#queued")).to_have_text("9")
-        assert until_crawled(page, 2) % 2 == 0
-        assert page.locator("main img, main script, main svg[onload]").count() == 0
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert "\u202e" not in page.inner_text("body")
-
-
 def test_the_list_is_filtered_and_held(browser: Browser) -> None:
     with made_up() as port, opened(browser, port.url) as page:
         rows = page.locator("#urls tbody tr")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.natsserver import NatsServer, free_port
-from webcrawl.cluster.bus.base import Address
+from webcrawl.hub.address import Address
 from webcrawl.hub.bus import BusError, Entry, NatsBus, Refused
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[NatsServer]:
 
 
 def bus_of(url: str) -> NatsBus:
-    return NatsBus(Address.parse(url), "test")
+    return NatsBus(Address.parse(url))
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ from webcrawl.frontier.shared.wire import Orders
 from webcrawl.hub import fetching, joining
 from webcrawl.hub.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.hub.fetching import CHANGED, HubFrontier
-from webcrawl.hub.packets import HUB, Brief, Hello, Packet, encode
+from webcrawl.hub.packets import ASK, Brief, Hello, Packet, encode, hub_subject
 from webcrawl.hub.sessions import Sessions
 
 BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
@@ -70,7 +70,8 @@ class Machines:
             on_exit=lambda reason, stats: self.left.append(reason),
         )
         self.sessions.serves_until = float("inf")
-        self._handlers[HUB] = self.sessions.receive
+        for subject in (ASK, hub_subject(0)):
+            self._handlers[subject] = self.sessions.receive
         self._lives: list[asyncio.Task[str]] = []
 
     def fetcher(self, brief: Brief = BRIEF) -> HubFrontier:

@@ -22,7 +22,6 @@ from typing import Any
 from scrapy.cmdline import execute
 
 from tests.crawl.crawling import wait_for_servers
-from webcrawl.cluster.agreement.shards import Shards
 from webcrawl.downloader import handler
 from webcrawl.extensions import feeds
 from webcrawl.frontier.disk.database import Database
@@ -45,7 +44,6 @@ POINTS: dict[str, tuple[Any, str]] = {
     "flush": (feeds, "_flush"),  # an item of a feed; a kill within leaves it torn
     "release": (LocalFrontier, "release"),  # a page is archived, but not committed
     "index": (Index, "publish"),  # the index of a file; after it the file is not yet renamed
-    "folder": (Shards, "has_folder"),  # with CLUSTER: a new shard is on the disk, as its node notes
     "mend": (recovery, "publish"),  # a file of a killed run: cut, but not yet renamed
 }
 

@@ -1,8 +1,7 @@
 """Runs the control server on made-up values: `python -m tests.crawl.madeuplive`.
 
-Its host names, URLs and reasons are hostile, `--padding BYTES` makes its snapshots large, and
-`--cluster` makes it one of three nodes. It prints the URL of its page, and ends with
-standard input.
+Its host names, URLs and reasons are hostile, and `--padding BYTES` makes its snapshots large. It
+prints the URL of its page, and ends with standard input.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any, cast
 
 from scrapy.utils.reactor import install_reactor
 
-from tests.unit.snapshots import of_cluster as made_up_node
 from tests.unit.snapshots import snapshot as made_up
 
 HOSTILE = {
@@ -29,7 +27,7 @@ HOSTILE = {
 TEXT = "".join(HOSTILE.values())
 
 
-def made_up_crawl(padding: int, *, has_nodes: bool) -> Any:
+def made_up_crawl(padding: int) -> Any:
     from webcrawl.live.livecrawl import LiveCrawl  # noqa: PLC0415  (after the reactor)
 
     class MadeUp(LiveCrawl):
@@ -40,8 +38,7 @@ def made_up_crawl(padding: int, *, has_nodes: bool) -> Any:
 
         async def snapshot(self) -> bytes:
             self.number += 1
-            cluster = {"cluster": nodes_of(self.number)} if has_nodes else {}
-            return encoded(snapshot_of(self.number) | cluster | {"padding": "x" * padding})
+            return encoded(snapshot_of(self.number) | {"padding": "x" * padding})
 
         def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
             last = 3 * self.number
@@ -78,14 +75,6 @@ def snapshot_of(number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def nodes_of(number: int) -> dict[str, Any]:
-    """Three nodes with twice the pages of this one."""
-    cluster: dict[str, Any] = made_up_node()["cluster"]
-    nodes = [each | {"name": TEXT, "node": TEXT, "state": TEXT} for each in cluster["nodes"]]
-    counts = {"crawled": 2 * number, "pending": 9}
-    return cluster | {"counts": counts, "nodes": nodes, "drops": {TEXT: 3}}
-
-
 def line_of(number: int) -> dict[str, Any]:
     ends = ({"end": "done", "status": 200}, {"end": "dropped", "reason": TEXT}, {"end": "kept"})
     url = f"http://host{number}.example/{TEXT}/{'x' * 2000}"
@@ -95,7 +84,6 @@ def line_of(number: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--padding", type=int, default=0)
-    parser.add_argument("--cluster", action="store_true")
     options = parser.parse_args()
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     from twisted.internet import reactor as installed  # noqa: PLC0415
@@ -108,7 +96,7 @@ def main() -> None:
     reactor = cast("Any", installed)
 
     def start() -> None:
-        crawl, bound = made_up_crawl(options.padding, has_nodes=options.cluster), bind_loopback(0)
+        crawl, bound = made_up_crawl(options.padding), bind_loopback(0)
         access = Access(bound.getsockname()[1], "t" * 43)
         events = Events(crawl)
         server = Server(crawl, events, access)

@@ -36,7 +36,6 @@ class Machine:
         self._web = web
         self._settings = {
             "CLUSTER": bus.url,
-            "CLUSTER_HUBS": 1,
             "IP_DELAY": 0,
             "CONCURRENT_REQUESTS": UNDER_WAY_MAX,
         } | settings

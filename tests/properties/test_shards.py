@@ -212,6 +212,8 @@ class Cluster:
             await shard.frontier.call(lambda state: state.sent(sender, number))
             return
         before = shard.frontier.inbox.get(sender, 0)
+        if number > before + 1:  # a session with a gap has ended
+            return
         if self.folder is not None and self.random.random() < 0.05:
             await self.killed_in_receive(shard, sender, number, mail, now)
             after = shard.frontier.inbox.get(sender, 0)

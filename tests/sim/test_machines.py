@@ -24,7 +24,7 @@ from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.fetching import HubFrontier
-from webcrawl.hub.packets import HUB
+from webcrawl.hub.packets import hub_subject
 from webcrawl.hub.records import CRAWL
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.streams import Stream
@@ -121,7 +121,7 @@ class World:
             case "wipe":
                 self.net.wipe()
             case "spoil":
-                self.net.spoil(random.choice([CRAWL, HUB]))
+                self.net.spoil(random.choice([CRAWL, hub_subject(0)]))
 
     def _cut(self, machine: RemoteMachine | HubMachine, seconds: float) -> None:
         bus = machine.bus

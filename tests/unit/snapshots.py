@@ -24,46 +24,6 @@ HOSTILE = [
 ]
 
 
-def node(number: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "node": f"{number:012x}",
-        "name": f"machine{number}",
-        "condition": "alive",
-        "state": "running",
-        "is_own": number == 0,
-        "shards": 4,
-        "pages": 190,
-        "pages_per_s": 87.5,
-        "mbps": 12.3,
-        "queued": 1_234_567,
-        "unapplied": 5,
-        "free_bytes": 80_000_000_000,
-        "heard_s": 1.5,
-    } | changes
-
-
-def of_cluster() -> dict[str, Any]:
-    """A snapshot of one of three nodes: another one is alive, one is silent."""
-    own = snapshot()
-    nodes = [node(0), node(1, name=HOSTILE[3]), node(2, condition="silent", heard_s=61.0)]
-    counts = {name: 2 * count for name, count in own["counts"].items()}
-    cluster = {
-        "node": nodes[0]["node"],
-        "elapsed_s": 3723.5,
-        "nodes_alive": 2,
-        "nodes_ever": 3,
-        "shards": 12,
-        "shards_without_node": [2, 5, 8, 11],
-        "links_between_shards": 15,
-        "pages_per_s": 175.0,
-        "mbps": 24.6,
-        "counts": counts,
-        "nodes": nodes,
-    }
-    figures = {name: own[name] for name in ("hosts", "drops", "kept", "levels")}
-    return own | {"cluster": cluster | figures}
-
-
 def snapshot() -> dict[str, Any]:
     counts: dict[str, float] = {
         f"codes/{name}": 0 for name in ("2xx", "3xx", "4xx", "5xx", "other")

@@ -17,8 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.cluster.agreement.nodefile import NodeFile, write_node
-from webcrawl.cluster.agreement.records import ShardRecord
 from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.report.card import Card, write_card
 from webcrawl.tools.report.archive import Place, Task, is_in, read_task
@@ -395,50 +393,28 @@ def test_a_crawl_has_finished_if_its_last_run_has(tmp_path: Path) -> None:
         assert [row["being_visited"] for row in rows(report, "hosts")] == ["unknown"]
 
 
-# A crawl on several machines
+# A crawl with several hubs
 
 
-def node(folder: Path, shards: dict[int, list[bytes]], crawl: str = CRAWL) -> Path:
-    """A REPORT_DIR with the logs of some shards."""
-    folder.mkdir()
-    for shard, lines in shards.items():
-        write(folder / f"shard-{shard:04d}", *lines, crawl=crawl)
-    return folder
-
-
-def job(folder: Path, name: str, begun: dict[int, int], owners: dict[int, tuple[str, int]]) -> Path:
-    """A JOBDIR of a node whose log is beside it."""
-    folder.mkdir()
-    times = {"started": "2026-11-23T05:00:00Z", "pid": 1, "version": "0"}
-    dirs = {"warc_dir": str(folder), "report_dir": str(folder)}
-    write_card(folder, Card(crawl=CRAWL, spider="broad", **times, **dirs))
-    write(folder / "shard-0000", page(f"http://{name}.com/"))
-    records = {shard: ShardRecord(*owner) for shard, owner in owners.items()}
-    write_node(folder, NodeFile(name, crawl=CRAWL, shards=4, map=records, begun=begun))
-    for shard in begun:
-        (folder / "shards" / f"{shard:04d}" / "frontier").mkdir(parents=True)
-    return folder
-
-
-def test_the_logs_of_all_shards_of_all_nodes_are_one(tmp_path: Path) -> None:
-    one = node(tmp_path / "1", {0: [page("http://a.com/")], 2: [page("http://b.com/")]})
-    other = node(tmp_path / "2", {1: [page("http://c.com/")]})
+def test_the_logs_of_all_hubs_are_one(tmp_path: Path) -> None:
+    one = write(tmp_path / "1", page("http://a.com/"), page("http://b.com/"))
+    other = write(tmp_path / "2", page("http://c.com/"))
     with reported(one) as report:
         assert report.totals["pages_answered"] == 2
     with reported(one, other) as report:
         assert report.totals["pages_answered"] == report.totals["hosts_answered"] == 3
-        assert report.folder.missing_nodes == ""
+        assert report.folder.missing_hubs == ""
         text = html(report)
         assert all(str(folder) in text for folder in (one, other))
-        assert "One node of" not in text
+        assert "One hub of" not in text
 
 
-def test_of_a_url_that_two_nodes_have_fetched_the_last_line_counts(tmp_path: Path) -> None:
-    """Its shard was lost with one machine, and restored from a checkpoint on the other one."""
+def test_of_a_url_in_two_folders_the_last_line_counts(tmp_path: Path) -> None:
+    """Its hub was lost with one machine, and restored from a checkpoint on the other one."""
     url, early, late = "http://a.com/", "2026-11-23T05:00:01.000Z", "2026-11-23T05:09:00.000Z"
     lost = [page(url, time=early, size_bytes=1), page("http://a.com/lost", time=early)]
-    one = node(tmp_path / "1", {0: lost})
-    other = node(tmp_path / "2", {0: [page(url, time=late, size_bytes=20, status=404)]})
+    one = write(tmp_path / "1", *lost)
+    other = write(tmp_path / "2", page(url, time=late, size_bytes=20, status=404))
     for folders in ((one, other), (other, one)):
         with reported(*folders) as report:
             assert report.totals["pages_answered"] == 2
@@ -447,40 +423,28 @@ def test_of_a_url_that_two_nodes_have_fetched_the_last_line_counts(tmp_path: Pat
 
 
 def test_folders_of_two_crawls_or_one_twice_are_refused(tmp_path: Path) -> None:
-    one = node(tmp_path / "1", {0: [page("http://a.com/")]})
-    other = node(tmp_path / "2", {0: []}, crawl="20261124000000-000000")
+    one = write(tmp_path / "1", page("http://a.com/"))
+    other = write(tmp_path / "2", crawl="20261124000000-000000")
     with pytest.raises(NoCrawlError, match=r"1 has the crawl .* and .*2 the crawl"):
         find_crawls([one, other])
     with pytest.raises(NoCrawlError, match="given twice"):
         find_crawls([one, one])
 
 
-def test_a_shard_is_read_where_it_was_used_last(tmp_path: Path) -> None:
-    """It was lost with node a and restored on node b; node a's folder does not know of it."""
-    one = job(tmp_path / "1", "a", {0: 1, 1: 1, 3: 2}, {0: ("a", 1), 1: ("a", 1), 3: ("c", 3)})
-    other = job(tmp_path / "2", "b", {1: 2, 2: 1}, {0: ("a", 1), 1: ("b", 2), 2: ("b", 1)})
-    found = find_crawls([one, other])
-    assert [list(part.frontiers) for part in found.parts] == [[0], [1, 2]]
-    assert found.nodes == 2
-    assert find_crawl(one).nodes == 2
-    assert list(find_crawl(one).frontiers) == [0, 1], "shard 3 is on node c"
-    with pytest.raises(NoCrawlError, match="is no frontier"):  # made up
-        reported(one).__enter__()
-
-
-def test_a_report_without_all_nodes_says_so(tmp_path: Path) -> None:
-    one = node(tmp_path / "1", {0: [page("http://a.com/")]})
-    report = {"crawl": CRAWL, "finished": "2026-11-23T06:00:00Z", "cluster": {"nodes_ever": 3}}
+def test_a_report_without_all_hubs_says_so(tmp_path: Path) -> None:
+    one = write(tmp_path / "1", page("http://a.com/"))
+    settings = {"CLUSTER": "nats://bus", "CLUSTER_HUBS": 3}
+    report = {"crawl": CRAWL, "finished": "2026-11-23T06:00:00Z", "settings": settings}
     (one / "report.json").write_text(json.dumps(report))
     with reported(one) as one_of_three:
-        assert lines_of(one_of_three)[-1].startswith("One node of 3: the figures are its part")
-        assert "One node of 3" in html(one_of_three)
-    other = node(tmp_path / "2", {1: [page("http://b.com/")]})
+        assert lines_of(one_of_three)[-1].startswith("One hub of 3: the figures are its part")
+        assert "One hub of 3" in html(one_of_three)
+    other = write(tmp_path / "2", page("http://b.com/"))
     with reported(one, other) as two_of_three:
-        assert "2 nodes of 3: the figures are their part" in html(two_of_three)
+        assert "2 hubs of 3: the figures are their part" in html(two_of_three)
 
 
-def test_the_state_of_all_nodes() -> None:
+def test_the_state_of_all_hubs() -> None:
     def point(t: float, clock: str, crawled: int) -> dict[str, Any]:
         return {"t": t, "time": clock, "counts": {"crawled": crawled}, "rss_bytes": 10}
 

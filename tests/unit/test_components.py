@@ -108,10 +108,10 @@ def test_a_crawl_with_all_its_parts_says_nothing() -> None:
         ),
         (
             {
-                "EXTENSIONS": {"webcrawl.extensions.cluster.ClusterNode": None},
+                "EXTENSIONS": {"webcrawl.extensions.hub.Hub": None},
                 "CLUSTER": "nats://x",
             },
-            "EXTENSIONS: ClusterNode is off: this node of the CLUSTER may send no request",
+            "EXTENSIONS: Hub is off: no other machine can fetch for this hub of the CLUSTER",
         ),
         (
             {"DOWNLOAD_HANDLERS": {"https": None}},

@@ -24,11 +24,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # A package may import itself and what stands in the rows above it.
 CORE_LAYERS = (
-    {"parse", "executor", "openfiles", "textfile", "wording"},
+    {"parse", "executor", "openfiles", "synced", "textfile", "wording"},
     {"scope", "fetch"},
     {"warc", "crawllog", "reading"},
     {"frontier"},
-    {"cluster"},
     {"hub"},
     {"admission"},
 )
@@ -45,15 +44,6 @@ ADAPTER_LAYERS = (
 LAYERS = CORE_LAYERS + ADAPTER_LAYERS
 # Loaded when a person asks the live page.
 WHEN_ASKED = {"webcrawl.live.livecrawl imports webcrawl.tools.explain.explanation.explained"}
-# The same within `cluster`.
-CLUSTER_LAYERS = (
-    {"bus", "buckets", "views", "addresses", "errors", "nodelog", "synced"},
-    {"mail", "agreement"},
-    {"frontier", "process", "putting", "explaining", "notices"},
-    {"keeping", "steering"},
-    {"moving"},
-    {"running"},
-)
 CORE = frozenset().union(*CORE_LAYERS)
 SHARED = {"items", "settings", "signals"}  # plain values that core and adapters hand to one another
 SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}
@@ -112,21 +102,6 @@ def steps_back(modules: Modules) -> Iterator[str]:
                 yield step
 
 
-def steps_back_in_the_cluster(modules: Modules) -> Iterator[str]:
-    rank = {part: n for n, layer in enumerate(CLUSTER_LAYERS) for part in layer}
-    for module, tree in modules.items():
-        if not module.startswith("webcrawl.cluster."):
-            continue
-        part = module.split(".")[2]
-        if part not in rank:
-            yield f"{module} has no layer"
-            continue
-        for target in imports_of(tree):
-            to = target.split(".")[2] if target.startswith("webcrawl.cluster.") else part
-            if to != part and rank.get(to, len(rank)) >= rank[part]:
-                yield f"{module} imports {target}"
-
-
 def tools_in_a_crawl(modules: Modules) -> Iterator[str]:
     """A tool is imported when it is used. Scrapy imports all commands at each crawl."""
     for module, tree in modules.items():
@@ -175,7 +150,6 @@ def modules_without_a_docstring(modules: Modules) -> Iterator[str]:
 
 RULES: dict[Fault, dict[str, str]] = {
     steps_back: {"parse/a.py": "def f():\n    from webcrawl.frontier import lease"},
-    steps_back_in_the_cluster: {"cluster/bus/a.py": "from webcrawl.cluster.mail import courier"},
     tools_in_a_crawl: {"live/a.py": "from webcrawl.tools.explain import explanation"},
     scrapy_in_the_core: {"warc/a.py": "from twisted.internet import defer"},
     packages_without_a_layer: {"more/a.py": ""},
@@ -246,16 +220,17 @@ def test_the_simulated_web_knows_nothing_of_the_crawler() -> None:
     } == set()
 
 
-def test_only_a_crawl_with_cluster_loads_the_node() -> None:
+def test_only_a_crawl_with_cluster_loads_the_bus() -> None:
     """It takes 0.1 s. Scrapy loads all commands and, at each crawl, all extensions."""
     text = (
         "import sys\n"
-        "from scrapy.utils.misc import walk_modules\n"
-        "for package in ('commands', 'extensions', 'middlewares', 'pipelines', 'scheduler'):\n"
-        "    walk_modules(f'webcrawl.{package}')\n"
-        "assert 'webcrawl.cluster.bus.base' in sys.modules\n"
-        "late = ('running', 'frontier', 'moving', 'mail', 'bus.natsbus', 'agreement.node')\n"
-        "assert [name for name in late if f'webcrawl.cluster.{name}' in sys.modules] == []\n"
+        "from scrapy.utils.misc import load_object, walk_modules_iter\n"
+        "from webcrawl import settings\n"
+        "list(walk_modules_iter('webcrawl.commands'))\n"
+        "for name in settings.EXTENSIONS:\n"
+        "    load_object(name)\n"
+        "assert 'webcrawl.hub.address' in sys.modules\n"
+        "assert [name for name in ('webcrawl.hub.bus', 'nats') if name in sys.modules] == []\n"
     )
     subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True, timeout=120)
 

@@ -10,10 +10,13 @@ import pytest
 from msgspec import json
 
 from webcrawl.hub.bus import Bus, Entry, Refused
-from webcrawl.hub.packets import HUB, SILENCE_S
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.packets import SILENCE_S, hub_subject
 from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, Ownership
 
 PAUSE_S = 26.0
+HUB = hub_subject(0)
+ONLY = Claim("A", 0, 1)
 
 
 class Records(Bus):
@@ -55,16 +58,24 @@ class Process:
     """A hub's process, whose clock stands still between two calls."""
 
     def __init__(
-        self, records: Records, owner: str, crawl: str = "A", *, is_new: bool = False
+        self,
+        records: Records,
+        owner: str,
+        crawl: str = "A",
+        *,
+        claim: Claim = ONLY,
+        settings: str = "hash",
+        is_new: bool = False,
     ) -> None:
         self.now = 1_000.0
         self.ownership = Ownership(
             records,
-            CrawlRecord("1", crawl, "hash"),
+            CrawlRecord("1", crawl, settings, claim.hubs),
             owner,
             pause_s=PAUSE_S,
             is_new=is_new,
             clock=lambda: self.now,
+            number=claim.number,
         )
 
     def check(self, after_s: float = 0.0) -> float:
@@ -163,7 +174,7 @@ def test_another_crawl_that_runs_refuses_this_one() -> None:
     other, process = served(records), Process(records, "two", "B", is_new=True)
     assert process.check() == -inf
     other.check(2.0)
-    with pytest.raises(Refused, match="another CLUSTER_NAME"):
+    with pytest.raises(Refused, match="another name"):
         process.check(2.0)
 
 

@@ -12,8 +12,7 @@ from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
 from tests.unit.test_hub_records import Records
-from webcrawl.config.build import has_hub
-from webcrawl.config.clustercheck import cluster_problems
+from webcrawl.config.check import check
 from webcrawl.config.hub import brief_of, follow
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
@@ -28,7 +27,7 @@ URL = "nats://user:s3cr3t@bus.test"
 
 def settings_of(**values: Any) -> Settings:
     settings = get_project_settings()
-    settings.setdict({"CLUSTER": URL, "CLUSTER_HUBS": 1} | values, "cmdline")
+    settings.setdict({"CLUSTER": URL} | values, "cmdline")
     return settings
 
 
@@ -112,11 +111,30 @@ def test_the_hash_tells_other_settings() -> None:
     assert one.settings_hash != two.settings_hash
 
 
-def test_a_hub_and_a_fetcher_pass_the_check_before_a_crawl() -> None:
-    assert has_hub(settings_of())
-    assert not has_hub(settings_of(CLUSTER=""))
-    assert cluster_problems(settings_of()) == []
-    assert cluster_problems(settings_of(CLUSTER_HUBS=0)) != []
+def test_a_hub_and_a_fetcher_pass_the_check_before_a_crawl(tmp_path: Path) -> None:
+    assert check(settings_of()) == []
+    assert check(settings_of(JOBDIR=str(tmp_path), CLUSTER_HUBS=4)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"CLUSTER": "http://user:s3cr3t@host"}, "CLUSTER: begins with neither nats:// nor tls://"),
+        ({"CLUSTER": "nats://user:s3cr3t@host:x"}, "CLUSTER: host 1 of the list is not"),
+        ({"CLUSTER_HUBS": 0}, "CLUSTER_HUBS = 0 cannot be used: a whole number, 1 to"),
+        ({"CLUSTER_HUBS": 4097}, "CLUSTER_HUBS = 4097 cannot be used"),
+        (
+            {"FRONTIER_STORE": "memory", "JOBDIR": "job"},
+            "FRONTIER_STORE = 'memory' cannot be used: 'disk' for a hub of the CLUSTER",
+        ),
+    ],
+)
+def test_a_setting_that_a_cluster_cannot_use_is_one_line(
+    values: dict[str, object], line: str
+) -> None:
+    (found,) = check(settings_of(**values))
+    assert found.startswith(line)
+    assert "s3cr3t" not in found
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ from webcrawl.frontier.lease import (
     Step,
 )
 from webcrawl.frontier.mailbox import (
+    JUMP,
     ROW_BYTES_MAX,
     ROW_MAX,
     RULES_BYTES_MAX,
@@ -39,6 +41,7 @@ from webcrawl.frontier.mailbox import (
     decode,
     decode_all,
     encode,
+    jump,
 )
 from webcrawl.frontier.orderings import Opic, Ordering
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
@@ -121,15 +124,16 @@ def test_mail_is_applied_once_and_in_order() -> None:
     a, b = shard(), shard(1)
     a.put([link(f"http://b.example/{n}") for n in range(4)], NOW)
     mail = a.unsent(1, 0, 9)
-    assert b.receive(0, 2, mail[1:], NOW) == 0, "row 1 is missing"
     assert b.receive(0, 1, mail[:2], NOW) == 2
     assert b.receive(0, 1, mail[:2], NOW) == 2
-    assert b.receive(0, 4, mail[3:], NOW) == 2
     assert b.receive(0, 2, mail[1:], NOW) == 4
     assert b.inbox == {0: 4}
     assert b.counters.pending == b.counters.levels["found/2"] == 4
     assert b.receive(2, 1, mail[:1], NOW) == 1, "each sender has its own numbers"
     assert b.counters.pending == 4, "the URL is known"
+    assert b.receive(3, 9, mail[:1], NOW) == 9, "what was before it is lost"
+    b.receive_each([(3, 20, [])], NOW)
+    assert b.inbox[3] == 20, "none of it could be read"
 
 
 def test_the_links_of_a_page_are_mail_with_the_page() -> None:
@@ -394,9 +398,9 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
         (1 << 20, 310, 500, 1),
         (1 << 20, 311, 500, 0),
     ]:
-        number, data = a.packed(1, after, limit, limit_bytes)
+        number, data, first = a.packed(1, after, limit, limit_bytes)
         found = [f"http://b.example/{n}" for n in range(after + 1, after + 1 + expected)]
-        assert (number, urls(decode_all(data))) == (expected, found)
+        assert (number, urls(decode_all(data)), first) == (expected, found, after + 1)
     a.sent(1, 250)
     a.put([], NOW)
     assert [last for last, _ in store.mail(1, 0)] == [307, 308, 311]
@@ -404,6 +408,55 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
     a.sent(1, 311)
     a.put([], NOW)
     assert list(store.mail(1, 0)) == []
+    store.close()
+
+
+def set_back(folder: Path, shards: Sequence[int]) -> None:
+    """Let the numbers of the closed store in `folder` jump."""
+    db = Database(folder)
+    numbers = json.loads(db.get(rows.NUMBERS) or b"")
+    jump(numbers["mail"], shards)
+    db.put(rows.NUMBERS, json.dumps(numbers).encode())
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize("head_bytes", [0, rowline.HEAD_BYTES])
+def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head_bytes: int
+) -> None:
+    """What it still has keeps its numbers, and is sent before, by itself."""
+    monkeypatch.setattr(rowline, "HEAD_BYTES", head_bytes)
+    store = Store(tmp_path, is_shard=True)
+    a = shard(store=store)
+    a.put([link(f"http://b.example/{n}") for n in range(1, 6)], NOW)
+    a.sent(1, 2)
+    a.put([link("http://c.example/1")], NOW)
+    a.sent(2, 1)
+    a.put([], NOW)
+    store.close()
+    set_back(tmp_path, [1, 2, 3])
+    store = Store(tmp_path, is_shard=True)
+    a = shard(store=store)
+    assert a.outbox == {1: (3, 5 + JUMP), 2: (2 + JUMP, 1 + JUMP), 3: (1 + JUMP, JUMP)}
+    a.put([link(f"http://b.example/{n}") for n in (6, 7)], NOW)
+    for after, limit, found, first in [
+        (2, 9, [3, 4, 5], 3),
+        (3, 1, [4], 4),
+        (5, 9, [6, 7], 6 + JUMP),
+        (5, 1, [6], 6 + JUMP),
+        (90, 9, [6, 7], 6 + JUMP),  # the receiver has mail that this folder has forgotten
+        (6 + JUMP, 9, [7], 7 + JUMP),
+        (7 + JUMP, 9, [], 8 + JUMP),
+    ]:
+        packed = a.packed(1, after, limit, 1 << 20)
+        assert urls(decode_all(packed.data)) == [f"http://b.example/{n}" for n in found]
+        assert packed.first == first
+    assert len(a.unsent(1, 2, 9)) == 5
+    a.sent(1, 90)
+    a.put([], NOW)
+    assert [last for last, _ in store.mail(1, 0)] == [7 + JUMP]
+    assert a.outbox[1] == (91, 7 + JUMP)
     store.close()
 
 

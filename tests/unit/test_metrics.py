@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.snapshots import HOSTILE, of_cluster, snapshot
+from tests.unit.snapshots import HOSTILE, snapshot
 from webcrawl.live.metrics import LABELS_MAX, exposition
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -105,43 +105,10 @@ def test_the_page_names_every_metric_with_its_type_and_labels() -> None:
         for name, labels in metrics
     }
     served = {
-        family.name: (family.type, {label for s in family.samples for label in s.labels} - {"node"})
-        for family in read(of_cluster()).values()
+        family.name: (family.type, {label for s in family.samples for label in s.labels})
+        for family in read(snapshot()).values()
     }
     assert documented == served
-    assert read(snapshot()).keys() == {
-        name for name in documented if not name.startswith(("webcrawl_cluster_", "webcrawl_node_"))
-    }
-
-
-def test_each_sample_of_a_node_has_its_label_and_a_crawl_on_one_machine_has_none() -> None:
-    own = of_cluster()["cluster"]["node"]
-    samples = [s for family in read(of_cluster()).values() for s in family.samples]
-    assert {sample.labels["node"] for sample in samples} == {own}
-    assert not any("node" in s.labels for f in read(snapshot()).values() for s in f.samples)
-
-
-def test_the_gauges_of_the_whole_crawl() -> None:
-    families = read(of_cluster())
-    found = {
-        sample.labels.get("condition", name): sample.value
-        for name, family in families.items()
-        if name.startswith(("webcrawl_cluster_", "webcrawl_node_"))
-        for sample in family.samples
-    }
-    assert found == {
-        "alive": 2,
-        "joining": 0,
-        "silent": 1,
-        "left": 0,
-        "webcrawl_node_shards": 4,
-        "webcrawl_cluster_shards": 12,
-        "webcrawl_cluster_shards_without_node": 4,
-        "webcrawl_cluster_pages": 380,
-        "webcrawl_cluster_pending_urls": 2_469_134,
-        "webcrawl_cluster_pages_per_second": 175.0,
-        "webcrawl_cluster_links_between_shards": 15,
-    }
 
 
 def test_each_expression_of_the_dashboard_uses_metrics_that_exist() -> None:

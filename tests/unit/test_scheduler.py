@@ -75,7 +75,7 @@ def test_the_crawl_object_has_the_parts_of_the_scheduler() -> None:
 
 def test_a_part_that_is_off_gets_a_line_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
     async def use(scheduler: Scheduler) -> None:
-        scheduler._log_start()
+        scheduler.open(BroadSpider())
 
     with caplog.at_level(logging.WARNING):
         with_scheduler(use, DOWNLOADER_MIDDLEWARES={"webcrawl.middlewares.RobotsTxt": None})

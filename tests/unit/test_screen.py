@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.snapshots import HOSTILE, node, of_cluster, snapshot
+from tests.unit.snapshots import HOSTILE, snapshot
 from webcrawl.commands.top import ended
 from webcrawl.live.screen import WIDTH_MIN, duration, in_ascii, screen
 
@@ -77,28 +77,3 @@ def test_an_end_that_was_not_seen_may_be_a_kill() -> None:
     last = snapshot()
     assert ended(last) == "The crawl has ended or was killed: 190 pages after 1:02:03."
     assert ended(last | {"state": "closing"}) == "The crawl has ended: 190 pages after 1:02:03."
-
-
-def test_a_node_shows_the_whole_crawl_and_a_table_of_the_nodes() -> None:
-    lines = [line.text for line in screen(of_cluster(), 120)]
-    whole, between, heads, *nodes = lines[1:7]
-    assert whole.startswith(" All      380 pages   175.0 pages/s   24.6 Mbit/s   2,469,134 URLs")
-    assert between.strip() == (
-        "2 of 3 nodes alive   15 links between shards   4 of 12 shards without a node"
-    )
-    assert heads.split() == (
-        ["Nodes", "shards", "pages", "pages/s", "URLs", "queued", "disk", "free", "heard", "state"]
-    )
-    assert "00000000 machine0" in nodes[0]
-    assert nodes[0].endswith("80 GB    here  running")
-    assert nodes[2].endswith("61 s  silent")
-    assert not {"\x1b", "\x07"} & set("".join(lines))
-    assert any(line.startswith(" Node     190 pages") for line in lines)
-
-
-def test_of_many_nodes_a_terminal_shows_the_first() -> None:
-    value = of_cluster()
-    value["cluster"]["nodes"] = [node(number) for number in range(40)]
-    shown = "\n".join(line.text for line in screen(value, 80))
-    assert "28 more nodes: the live page has all" in shown
-    assert all(len(line.text) <= 80 for line in screen(value, 80))

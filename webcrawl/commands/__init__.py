@@ -8,7 +8,6 @@ In reading order:
   their common base: they leave no archive, no report and nothing in JOBDIR.
 - `frontier`: looks into the frontier of a JOBDIR. `top`: shows a running crawl.
 - `ctl`: steers a running crawl.
-- `shard`: shows and moves the shards of a crawl on several machines.
 - `simweb`: serves the simulated web.
 - `report`, `explain`, `trace`, `sweep`, `warccheck`, `botpage`: carried out by `webcrawl.tools`;
   `tool` is their common base.

@@ -16,8 +16,6 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.cluster.agreement.nodefile import NAME as NODE_FILE
-from webcrawl.cluster.agreement.nodefile import SHARDS
 from webcrawl.crawl.keptcommands import shown, steered_by
 from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
@@ -87,8 +85,6 @@ class Command(ScrapyCommand):
         except SteeringError as error:
             raise UsageError(f"--{error}") from None
         try:
-            if (problem := _why_not(Path(args[0]))) is not None:
-                raise StoreError(problem)
             if reasons:
                 print(_retry(Path(args[0]), reasons))
                 return
@@ -109,17 +105,6 @@ class Command(ScrapyCommand):
         except (StoreError, OSError) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
-
-
-def _why_not(jobdir: Path) -> str | None:
-    """A line to refuse the JOBDIR of a node (CLUSTER): its frontiers are those of its shards."""
-    if (jobdir / FOLDER).exists() or not (jobdir / NODE_FILE).exists():
-        return None
-    shards = ", ".join(path.name for path in sorted((jobdir / SHARDS).glob("[0-9]*")))
-    return (
-        f"{jobdir} is of a node of a crawl on several machines: give one of its shards,"
-        f" {jobdir / SHARDS}/NNNN ({shards or 'it has none'})"
-    )
 
 
 def _commands(frontier: Inspection) -> list[str]:

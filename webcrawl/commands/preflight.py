@@ -17,7 +17,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
-from webcrawl.config.build import has_hub, processes_from, share_of
+from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check_live, problems_of
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
@@ -52,7 +52,7 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
         command.exitcode = 2
         _report(crawler, str(error))
         return
-    if has_hub(crawler.settings) and not crawler.settings.get("JOBDIR"):
+    if crawler.settings.get("CLUSTER") and not crawler.settings.get("JOBDIR"):
         _fetch(command, crawler, opts)
         return
     try:

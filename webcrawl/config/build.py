@@ -177,19 +177,13 @@ def share_of(settings: BaseSettings, number: int = 1) -> int:
     return (total - first) // others + (number - 2 < (total - first) % others)
 
 
-def frontier_from(
-    settings: BaseSettings,
-    scope: Scope | None = None,
-    rules: HostRules | None = None,
-    own: Frontier | None = None,
-) -> Frontier:
+def frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | None) -> FrontierServer:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    Drops URLs in line that `scope` denies. `own`: the frontier behind the server, if it is open
-    already.
+    Drops URLs in line that `scope` denies.
     """
     return FrontierServer(
-        own or _own_frontier_from(settings, scope or scope_from(settings), rules),
+        _own_frontier_from(settings, scope, rules),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
@@ -212,15 +206,15 @@ def _own_frontier_from(settings: BaseSettings, scope: Scope, rules: HostRules | 
         log_folder=log_folder,
         now=now,
         utc_s=utc_s,
-        others_ask_s=SILENCE_S if has_hub(settings) else 0.0,
-        refuses_shards=True,
+        others_ask_s=SILENCE_S if settings.get("CLUSTER") else 0.0,
+        refuses_shards=hubs_from(settings) == 1,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
 
 
-def has_hub(settings: BaseSettings) -> bool:
-    """Whether the crawl has one hub, and fetchers on other machines (`webcrawl.hub`)."""
-    return bool(settings.get("CLUSTER")) and read(settings, "CLUSTER_HUBS", int) > 0
+def hubs_from(settings: BaseSettings) -> int:
+    """The number of frontiers of the crawl: CLUSTER_HUBS, and 1 without CLUSTER."""
+    return read(settings, "CLUSTER_HUBS", int) if settings.get("CLUSTER") else 1
 
 
 def job_folder(settings: BaseSettings) -> Path | None:

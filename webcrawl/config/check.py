@@ -24,7 +24,6 @@ from webcrawl.config.build import (
     rules_from,
     scope_from,
 )
-from webcrawl.config.clustercheck import address_problem, cluster_problems
 from webcrawl.config.fetch import (
     ProxyError,
     content_type_test,
@@ -36,6 +35,7 @@ from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
+from webcrawl.hub.address import Address
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of
@@ -57,7 +57,8 @@ def check(settings: BaseSettings) -> list[str]:
             import_module("nats")
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
-    problems += cluster_problems(settings)
+    if settings.get("CLUSTER") and settings.get("JOBDIR"):
+        problems += _problems_of_hub(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
@@ -67,8 +68,8 @@ def check(settings: BaseSettings) -> list[str]:
 
 
 def _problem(name: str, value: object) -> str:
-    if name == "CLUSTER":  # it may have a password
-        return address_problem(value)
+    if name == "CLUSTER":
+        return _problem_of_bus(value)
     if name == "PROXY":
         return str(ProxyError(TABLE[name].kind.allowed))
     if name == "PARSERS":
@@ -81,6 +82,23 @@ def _problem(name: str, value: object) -> str:
         except EarlierError as error:  # it names the file
             return str(SettingError(name, value, str(error)))
     return str(SettingError(name, value, TABLE[name].kind.allowed))
+
+
+def _problem_of_bus(value: object) -> str:
+    """Why `value` is no CLUSTER. The line has no text of it, which may be a password."""
+    try:
+        Address.parse(str(value))
+    except ValueError as error:
+        return str(error)
+    return str(SettingError("CLUSTER", "", TABLE["CLUSTER"].kind.allowed))
+
+
+def _problems_of_hub(settings: BaseSettings) -> list[str]:
+    """One line for each reason why this process cannot be a hub."""
+    store = read(settings, "FRONTIER_STORE", str)
+    if store != "disk":
+        return [str(SettingError("FRONTIER_STORE", store, "'disk' for a hub of the CLUSTER"))]
+    return []
 
 
 def problems_of(

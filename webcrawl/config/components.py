@@ -64,16 +64,9 @@ PARTS = (
     ),
     Part(
         "EXTENSIONS",
-        "webcrawl.extensions.cluster.ClusterNode",
-        "this node of the CLUSTER may send no request",
-        _any_of("CLUSTER"),
-        is_vital=True,
-    ),
-    Part(
-        "EXTENSIONS",
         "webcrawl.extensions.hub.Hub",
         "no other machine can fetch for this hub of the CLUSTER",
-        _any_of("CLUSTER_HUBS"),
+        _any_of("CLUSTER"),
         is_vital=True,
     ),
     Part(

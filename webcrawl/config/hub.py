@@ -19,11 +19,11 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
-from webcrawl.cluster.bus.base import Address
 from webcrawl.config.build import domains_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.hub.address import Address
 from webcrawl.hub.bus import NatsBus
 from webcrawl.hub.fetching import HubFrontier
 from webcrawl.hub.packets import SILENCE_S, Brief
@@ -51,7 +51,7 @@ _MARGIN_S: Final = 1.0  # of a request that is being sent at the end of a sessio
 
 def bus_from(settings: BaseSettings) -> NatsBus:
     """The bus of CLUSTER, not connected. The URL was checked before."""
-    return NatsBus(Address.parse(str(settings["CLUSTER"])), read(settings, "CLUSTER_NAME", str))
+    return NatsBus(Address.parse(str(settings["CLUSTER"])))
 
 
 def longest_fetch_s(settings: BaseSettings) -> float:
@@ -69,7 +69,8 @@ def brief_of(crawler: Crawler) -> Brief:
         content = json.encode([told, arguments, domains_of(crawler)], order="deterministic")
     except (MsgspecError, TypeError) as error:
         allowed = f"values that are plain, in the settings and the spider's arguments: {error}"
-        raise SettingError("CLUSTER_HUBS", settings["CLUSTER_HUBS"], allowed) from None
+        shown = TABLE["CLUSTER"].kind.typed(settings["CLUSTER"])  # without the password
+        raise SettingError("CLUSTER", shown, allowed) from None
     return Brief(
         crawl=crawl.crawl_id,
         spider=str(crawler.spidercls.name),
@@ -91,7 +92,7 @@ def _told(settings: BaseSettings) -> dict[str, Any]:
         told[name] = list(entries_of(name, cast("list[str]", told[name])))
     for name, value in told.items():
         if _names_file(value):
-            allowed = "without CLUSTER_HUBS; a hub's fetchers cannot read its files: write a list"
+            allowed = "without CLUSTER; a hub's fetchers cannot read its files: write a list"
             raise SettingError(name, settings[name], allowed)
     return told
 

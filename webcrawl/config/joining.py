@@ -1,4 +1,4 @@
-"""Makes a process a fetcher: one with CLUSTER_HUBS=1 and without JOBDIR (docs/hubs.md)."""
+"""Makes a process a fetcher: one with CLUSTER and without JOBDIR (docs/cluster.md)."""
 
 from __future__ import annotations
 

@@ -24,11 +24,12 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
-from webcrawl.cluster.bus import Address
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
+from webcrawl.hub.address import Address
+from webcrawl.hub.buckets import BUCKETS
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robots import product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
@@ -77,9 +78,6 @@ def whole(least: int, unit: str = "") -> Kind:
             return False
 
     return Kind(fits, f"a whole number, {least} or more", int, unit)
-
-
-ZERO_OR_ONE = Kind(lambda value: str(value) in ("0", "1"), "0 or 1", int)
 
 
 def seconds(least: float = 0) -> Kind:
@@ -403,11 +401,16 @@ USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+
 HEADERS = Kind(
     _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
 )
-# Its typed value is for reports: without the password. `config.cluster` reads the setting.
+# Its typed value is for reports: without the password. `config.hub` reads the setting.
 BUS = Kind(
     _is_bus,
-    "empty, or nats://HOST:PORT or tls://HOST:PORT",
+    "empty, or nats://HOST:PORT/NAME or tls://HOST:PORT/NAME",
     lambda value: str(Address.parse(str(value))) if value else "",
+)
+HUBS = Kind(
+    lambda value: whole(1).fits(value) and int(value) <= BUCKETS,
+    f"a whole number, 1 to {BUCKETS}",
+    int,
 )
 # Its typed value is for reports: `fetch.proxy_from` reads the setting.
 PROXY = Kind(
@@ -423,10 +426,6 @@ HTTPS_URL = Kind(
     _empty_or(_HTTPS_URL),
     "empty, or an https URL, such as"
     " https://example.org/.well-known/http-message-signatures-directory",
-)
-CLUSTER_NAME = Kind(
-    lambda value: bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", str(value))),
-    "1 to 64 letters, digits, - and _",
 )
 PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
 AGENTS = Kind(

@@ -28,6 +28,10 @@ _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .8
 _GONE = {
     "ADAPTIVE_DELAY_MAX": "CRAWL_DELAY_MAX holds for the adaptive delay too",
     "BOT_ADDRESSES": "it is `scrapy botpage --address`",
+    "CLUSTER_CHECKPOINT_INTERVAL": "a checkpoint is made every ten minutes, and at a clean end",
+    "CLUSTER_NAME": "write it behind the hosts of CLUSTER, as in nats://host:4222/name",
+    "CLUSTER_REBALANCE": "fetchers take work from all hubs",
+    "CLUSTER_SHARDS": "CLUSTER_HUBS is the number of machines with a part of the frontier",
     "CONCURRENT_ADMISSIONS": "CONCURRENT_REQUESTS holds for admissions too",
     "CRAWL_PROCESS_TIMEOUT": "a process without a heartbeat for 120 s is replaced",
     "DOWNLOAD_MAXHEADERSIZE": "it is 32 KiB",

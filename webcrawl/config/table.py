@@ -257,55 +257,30 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "CLUSTER",
             kinds.BUS,
-            "The bus of a crawl on several machines, such as `nats://host:4222`. Empty: this"
-            " machine alone.",
-            "machines.md#several-machines",
-        ),
-        Setting(
-            "CLUSTER_NAME",
-            kinds.CLUSTER_NAME,
-            "The name of the crawl on the bus.",
-            "machines.md#several-machines",
+            "The bus of a crawl on several machines, such as `nats://host:4222`, and the name of"
+            " the crawl there, as in `nats://host:4222/name`. Empty: this machine alone.",
+            "cluster.md",
         ),
         Setting(
             "CLUSTER_HUBS",
-            kinds.ZERO_OR_ONE,
-            "1: the machine with JOBDIR has the frontier, and all others fetch for it. 0: each"
-            " node has some of CLUSTER_SHARDS.",
-            "hubs.md",
-        ),
-        Setting(
-            "CLUSTER_SHARDS",
-            whole(1),
-            "Number of shards of the whole crawl. It cannot change later.",
-            "machines.md#several-machines",
+            kinds.HUBS,
+            "Number of hubs: machines with a part of the frontier each. It cannot change later.",
+            "cluster.md#several-hubs",
         ),
         Setting(
             "CLUSTER_CHECKPOINTS",
             kinds.FOLDER_OR_UNSET,
-            "Folder on another disk for a checkpoint of each shard, from which another machine can"
+            "Folder on another disk for checkpoints of this hub, from which another machine can"
             " restore it. Unset: none.",
-            "durability.md#a-machine-that-is-lost-for-good",
-        ),
-        Setting(
-            "CLUSTER_CHECKPOINT_INTERVAL",
-            seconds(1),
-            "Time between two checkpoints of a shard.",
-            "durability.md#a-machine-that-is-lost-for-good",
-        ),
-        Setting(
-            "CLUSTER_REBALANCE",
-            kinds.BOOL,
-            "Move shards to nodes that have fewer, such as one that has just joined.",
-            "machines.md#watch-join-leave",
+            "cluster.md#a-hubs-machine-is-lost",
         ),
         Setting(
             "CLUSTER_SHARED_ADDRESSES",
             kinds.PREFIXES,
-            "Prefixes of IP addresses that several nodes may ask at a time, such as those of a"
-            " content delivery network. Each node keeps `IP_DELAY` by its own clock there, and"
-            " `MAX_PAGES_PER_IP` counts for each shard by itself.",
-            "machines.md#several-machines",
+            "Prefixes of IP addresses that several hubs may ask at a time, such as those of a"
+            " content delivery network. Each hub keeps `IP_DELAY` by its own clock there, and"
+            " counts `MAX_PAGES_PER_IP` by itself.",
+            "cluster.md#several-hubs",
         ),
         Setting("DOWNLOAD_TIMEOUT", seconds(0.001), "Time-out of one fetch, from start to end."),
         Setting(

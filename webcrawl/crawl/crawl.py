@@ -18,6 +18,7 @@ from scrapy.http import Response
 from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.crawl.steering import Steering
+from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.base import Frontier
@@ -29,11 +30,9 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.running import RunningNode
     from webcrawl.hub.packets import Brief
 
 FATAL_ERROR_STAT = "webcrawl/problem"
-NOTHING = Counters()  # never changed
 # Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).
 BUDGETS = frozenset({"warc_max_total", "disk_free_min"})
 
@@ -63,15 +62,6 @@ class Handler(Protocol):
     """The download handler, as the downloader calls it."""
 
     async def download_request(self, request: Request) -> Response: ...
-
-
-class LastLines(Protocol):
-    """The crawl log, or those of all shards, as a reader of the last lines sees it."""
-
-    @property
-    def last_number(self) -> int: ...
-
-    def recent(self) -> list[bytes]: ...
 
 
 class Assignment(NamedTuple):
@@ -107,13 +97,13 @@ class Crawl:
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
-        self.node: RunningNode | None = None  # of a crawl on several machines (CLUSTER)
+
         self.scope: Scope | None = None  # with what `allow` and `deny` have added
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.gate = Gate()
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers
-        self.is_refused = False  # this node must not join its crawl: exit code 2
+        self.is_refused = False  # this process must not serve its crawl (CLUSTER): exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
@@ -121,26 +111,14 @@ class Crawl:
         return self.frontier.counters if self.frontier is not None else None
 
     @property
-    def log(self) -> LastLines | None:
+    def log(self) -> CrawlLog | None:
         """The crawl log; None without one, and in a worker."""
-        if self.node is not None:
-            return self.node.frontier.lines
         return self.frontier.log if self.frontier is not None else None
 
     @property
     def crawl_id(self) -> str:
-        """The same in all its runs, and on all nodes; "" before it is known."""
-        if self.node is not None:
-            return self.node.crawl_id
+        """The same in all its runs, and on all machines; "" before it is known."""
         return self.frontier.crawl_id if self.frontier is not None else ""
-
-    @property
-    def brought(self) -> Counters:
-        """What of the counts other runs or nodes have counted, and shards have brought along.
-
-        Their growth in an interval is no speed.
-        """
-        return self.node.frontier.brought if self.node is not None else NOTHING
 
     @property
     def state(self) -> Literal["running", "paused", "outage", "closing"]:

@@ -41,8 +41,8 @@ class UserRequests:
     has ended, and the link has a key to it. A Request that is not http or https never enters the
     frontier. In both cases Scrapy's own scheduler does the same.
 
-    Reading a pickle can run any code. A shard comes over the network (CLUSTER), so a node reads
-    plain values only, and writes no others.
+    Reading a pickle can run any code. With CLUSTER, Requests come over the network, so such a
+    process reads plain values only, and writes no others.
     """
 
     def __init__(

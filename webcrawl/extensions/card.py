@@ -12,7 +12,13 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl import __version__
-from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
+from webcrawl.config.build import (
+    hubs_from,
+    job_folder,
+    leads_crawl,
+    report_folder,
+    warc_folder,
+)
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.report.card import FILE, Card, write_card
 from webcrawl.wording import utc_now
@@ -49,6 +55,7 @@ class CrawlCard:
             warc_dir=str(warc_folder(settings).absolute()),
             report_dir=str(report_folder(settings).absolute()),
             version=__version__,
+            hubs=hubs_from(settings),
         )
         try:
             write_card(self._jobdir, card)

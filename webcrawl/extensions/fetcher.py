@@ -1,4 +1,4 @@
-"""In a process that fetches for a hub on another machine (docs/hubs.md): its life on the bus.
+"""In a process that fetches for a hub on another machine (docs/cluster.md): its life on the bus.
 
 It crawls as a worker does, with a frontier on the bus. `config.joining` has made it a fetcher.
 """

@@ -1,4 +1,4 @@
-"""Makes the first process of a crawl its hub, for fetchers on other machines (docs/hubs.md)."""
+"""Makes the first process of a crawl its hub, for fetchers on other machines (docs/cluster.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from webcrawl.config.build import has_hub, leads_crawl
+from webcrawl.config.build import leads_crawl
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.extensions.processes import add_counts
@@ -34,7 +34,7 @@ class Hub:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not has_hub(crawler.settings) or not leads_crawl(crawler):
+        if not crawler.settings.get("CLUSTER") or not leads_crawl(crawler):
             raise NotConfigured
         extension = cls(crawler)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

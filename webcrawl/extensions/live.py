@@ -67,9 +67,6 @@ class Live:
             if self._live and crawl_of(self._crawler).scheduler is None:
                 logger.warning("No live page: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return  # the frontier could not be opened: another crawl may run in JOBDIR
-        node = crawl_of(self._crawler).node
-        if node is not None:
-            node.explanations.here = self._crawl.explain_here
         if self._jobdir is not None:
             self._open_socket(self._jobdir)
         if self._live:

@@ -27,8 +27,6 @@ from webcrawl.report.lines import (
     named_rates,
     outcome_line,
     summary,
-    whole_summary,
-    whole_values,
 )
 from webcrawl.wording import utc_now
 
@@ -71,8 +69,7 @@ class CrawlReport:
         run_s = monotonic() - self._started_at
         elapsed_s = run_s + self._counters.earlier_s
         counts = named_counts(self._counters)
-        node = crawl_of(self._crawler).node
-        whole = node.views.whole() if node is not None else None
+
         report = {
             "crawl": crawl_of(self._crawler).crawl_id,
             "spider": spider.name,
@@ -83,13 +80,11 @@ class CrawlReport:
             "problem": crawl_of(self._crawler).fatal_error,
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
-            **({"cluster": whole_values(whole)} if whole is not None else {}),
             "this_run": {"elapsed_s": round(run_s, 3), "counts": self._of_this_run(counts)},
             "settings": typed_settings(self._crawler.settings),
         }
         lines = [outcome_line(self._counters, elapsed_s), "", *summary(self._counters, elapsed_s)]
-        if whole is not None:
-            lines += whole_summary(whole)
+
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             _keep_earlier(self._folder)
@@ -105,11 +100,9 @@ class CrawlReport:
 
     def _of_this_run(self, counts: dict[str, float]) -> dict[str, float]:
         """The growth of `counts` in this run, without counts that may also fall (pending, kept)."""
-        crawl = crawl_of(self._crawler)
-        before = self._before if crawl.node is None else named_counts(crawl.brought)
         momentary = {"pending", "earlier_s", "kept", *MOMENTARY}
         return {
-            name: count - before.get(name, 0)
+            name: count - self._before.get(name, 0)
             for name, count in counts.items()
             if name.partition("/")[0] not in momentary
         }

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -26,9 +25,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from
 from webcrawl.report.lines import (
     LEGEND,
-    LEGEND_OF_WHOLE,
     OutageLines,
-    done_since,
     named_counts,
     named_rates,
     outcome_line,
@@ -36,12 +33,7 @@ from webcrawl.report.lines import (
     speed_line,
     stats_line,
     summary,
-    whole_line,
-    whole_summary,
 )
-
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.views import Whole
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +67,7 @@ class StatsLines:
             if crawl.scheduler is None:
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
-        whole = crawl.node.views.whole if crawl.node is not None else None
-        self._speaker = Speaker(counters, self._interval_s, self._say, crawl.brought, whole)
+        self._speaker = Speaker(counters, self._interval_s, self._say)
         self._speaker.start()
         if self._interval_s:
             self._mirror.start(self._interval_s, now=False)
@@ -87,19 +78,10 @@ class StatsLines:
         if self._mirror.running:
             self._mirror.stop()
         counters, elapsed_s = self._speaker.counters, self._speaker.elapsed_s()
-        node = crawl_of(self._crawler).node
-        whole = node.views.whole() if node is not None else None
-        lines = whole_summary(whole) if whole is not None else []
-        self._speaker.stop("", *summary(counters, elapsed_s), *lines)
+        self._speaker.stop("", *summary(counters, elapsed_s))
         self._update_stats()
         _set_all(self._crawler.stats, named_rates(counters, elapsed_s))
         logger.info("%s", outcome_line(counters, elapsed_s), extra={"spider": spider})
-        if whole is not None:
-            logger.info(
-                "The whole crawl, %d nodes: %s",
-                *(len(whole.nodes), outcome_line(whole.counters, whole.elapsed_s)),
-                extra={"spider": spider},
-            )
 
     def _update_stats(self) -> None:
         assert self._speaker is not None
@@ -115,22 +97,10 @@ class Speaker:
 
     The legend comes before the first line. A late line delays no other line. A line is skipped once
     the time of the next one has come.
-
-    brought -- what of `counters` was not counted here (`Crawl.brought`)
-    whole -- the crawl of all nodes, for a line of its own; None: this crawl has one node
     """
 
-    def __init__(
-        self,
-        counters: Counters,
-        interval_s: float,
-        say: Say,
-        brought: Counters,
-        whole: Callable[[], Whole] | None = None,
-    ) -> None:
+    def __init__(self, counters: Counters, interval_s: float, say: Say) -> None:
         self.counters = counters
-        self._brought = brought
-        self._whole = whole
         self.pages_per_s = 0.0  # in the last interval
         self.mbps = 0.0
         self._interval_s = interval_s
@@ -141,7 +111,7 @@ class Speaker:
         self._started_at = monotonic()
 
     def elapsed_s(self) -> float:
-        """Seconds of all runs. A shard may come later, with the seconds of its earlier runs."""
+        """Seconds of all runs."""
         return monotonic() - self._started_at + self.counters.earlier_s
 
     def start(self) -> None:
@@ -156,23 +126,19 @@ class Speaker:
 
     def _run(self) -> None:
         counters, interval_s = self.counters, self._interval_s
-        legend: tuple[str, ...] = (*LEGEND, *(LEGEND_OF_WHOLE if self._whole else ()), "")
-        last_at, last_pages, last_bits = self._started_at, *self._done()
-        outage = OutageLines(self._outage_s())
+        legend: tuple[str, ...] = (*LEGEND, "")
+        last_at, last_pages, last_bits = self._started_at, counters.crawled, self._bits()
+        outage = OutageLines(counters.outage_s)
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
-            now, pages, bits = monotonic(), *self._done()
-            # A shard that has gone to another node has taken its counts with it.
-            new_pages, new_bits = max(pages - last_pages, 0), max(bits - last_bits, 0)
-            over_s = now - last_at
-            lines = [
-                *outage.next(self._outage_s(), now),
+            now, pages, bits = monotonic(), counters.crawled, self._bits()
+            new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now - last_at
+            self._say(
+                *legend,
+                *outage.next(counters.outage_s, now),
                 stats_line(now - self._started_at + counters.earlier_s, counters),
                 speed_line(new_pages, new_bits, over_s),
-            ]
-            if self._whole is not None:
-                lines.append(whole_line(self._whole()))
-            self._say(*legend, *lines)
+            )
             legend = ()
             self.pages_per_s = per_second(new_pages, over_s)
             self.mbps = per_second(new_bits, over_s) / 1e6
@@ -180,14 +146,8 @@ class Speaker:
             tick = max(tick, int(self.elapsed_s() / interval_s)) + 1
         self._say(*self._summary)
 
-    def _outage_s(self) -> float:
-        """Seconds in which this node has waited for its own network in this run."""
-        return self.counters.outage_s - self._brought.outage_s
-
-    def _done(self) -> tuple[int, int]:
-        """Pages and bits that this node has fetched in this run."""
-        pages, size_bytes = done_since(self._brought, self.counters)
-        return pages, 8 * size_bytes
+    def _bits(self) -> int:
+        return 8 * (self.counters.page_bytes + self.counters.robots_bytes)
 
 
 def _set_all(stats: StatsCollector, values: dict[str, float]) -> None:

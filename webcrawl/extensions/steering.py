@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Self, cast
 
 from msgspec.structs import replace
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.cluster.agreement.nodefile import NodeFileError
-from webcrawl.cluster.bus import BusError
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -35,11 +33,6 @@ from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.scrapy_private import is_closing
 from webcrawl.spiders.broad import in_daemon
 from webcrawl.wording import counted, utc_now
-
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.steering import Called, NodeSteering
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +76,6 @@ class SteeringExtension:
         crawl = crawl_of(self._crawler)
         if isinstance(crawl.frontier, FrontierServer) and isinstance(crawl.scheduler, Scheduler):
             crawl.steering = self
-            if crawl.node is not None:
-                crawl.node.steering.on_orders = self._follow
 
     def spider_closed(self) -> None:
         """A signal handler. A list of seeds that is a pipe may never end."""
@@ -116,24 +107,17 @@ class SteeringExtension:
     # The commands
 
     async def _pause(self, arguments: Sequence[str], by: str) -> str:
-        nodes = ""
-        if (node := self._nodes) is not None:
-            unanswered, nodes = await self._order_all(node.orders.pause(is_paused=True))
-        else:
-            async with self._lock:
-                if self._server.orders.is_paused and self._is_whole:
-                    return "paused already"
-                unanswered = await self._order(replace(self._server.orders, is_paused=True))
-        answer = f"paused{nodes}: no request is sent until resume{_sent_before(unanswered)}"
+        async with self._lock:
+            if self._server.orders.is_paused and self._is_whole:
+                return "paused already"
+            unanswered = await self._order(replace(self._server.orders, is_paused=True))
+        answer = f"paused: no request is sent until resume{_sent_before(unanswered)}"
         for name in ("CLOSESPIDER_TIMEOUT", "CLOSESPIDER_TIMEOUT_NO_ITEM"):
             if self._crawler.settings.getfloat(name):
                 answer += f"; {name} runs on"
         return answer
 
     async def _resume(self, arguments: Sequence[str], by: str) -> str:
-        if (node := self._nodes) is not None:
-            _, nodes = await self._order_all(node.orders.pause(is_paused=False))
-            return f"resumed{nodes}"
         async with self._lock:
             if not self._server.orders.is_paused and self._is_whole:
                 return "not paused"
@@ -141,13 +125,9 @@ class SteeringExtension:
         return "resumed"
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
-        nodes = ""
-        if (node := self._nodes) is not None:
-            await self._share(node.stop())
-            nodes = _on_nodes(await node.call())
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
-        answer = f"stopping{nodes}: pages under way have {grace_s:g} s to end"
+        answer = f"stopping: pages under way have {grace_s:g} s to end"
         return answer + (", and the same command line resumes" if self._resumes else "")
 
     async def _extend(self, command: str, arguments: Sequence[str], by: str) -> str:
@@ -161,30 +141,24 @@ class SteeringExtension:
             raise SteeringError(
                 "nothing to extend: neither SCOPE_SUFFIXES nor SCOPE_ALLOW limits this crawl"
             )
-        nodes = ""
         async with self._lock:
             await self._keep(command, entries, by)
             orders = self._server.orders
-            added = {command: getattr(orders, command) + entries}
-            unanswered = await self._order(replace(orders, **added))
-        if (node := self._nodes) is not None:
-            others, nodes = await self._order_all(node.orders.add(**{command: entries}))
-            unanswered += others
-        added_to = f"{counted(len(entries), 'entry', 'entries')} added{nodes}"
+            extended = {command: getattr(orders, command) + entries}
+            unanswered = await self._order(replace(orders, **extended))
+        added = counted(len(entries), "entry", "entries")
         if command == "allow":
             return (
-                f"{added_to}: for seeds, and for links found from now on. Links refused before come"
-                " in when they are found again"
+                f"{added} added: for seeds, and for links found from now on. Links refused before"
+                " come in when they are found again"
             )
         return (
-            f"{added_to}: no such URL is requested from now on, and those in line are dropped as"
+            f"{added} added: no such URL is requested from now on, and those in line are dropped as"
             f" their turn comes{_sent_before(unanswered)}"
         )
 
     async def _set_target(self, arguments: Sequence[str], by: str) -> str:
         target = int(arguments[0])
-        if (node := self._nodes) is not None:
-            return await self._set_whole_target(node, target)
         server = self._server
         async with self._lock:
             lowest, before = server.lowest_target, server.target
@@ -203,22 +177,6 @@ class SteeringExtension:
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {server.counters.crawled} are crawled"
-
-    async def _set_whole_target(self, node: NodeSteering, target: int) -> str:
-        before = node.whole.goal
-        try:
-            lowest = await self._share(node.set_target(target))
-        except ValueError as error:
-            raise SteeringError(f"nothing is changed: {error}") from None
-        if target and target < lowest:
-            raise SteeringError(
-                f"too low: {lowest} pages are crawled or being finished on all nodes, as far as is"
-                " known here"
-            )
-        nodes = _on_nodes(await node.call())
-        was = f"it was {before}" if before else "there was none"
-        is_now = f"the target is {target} pages" if target else "there is no target any more"
-        return f"{is_now}{nodes}; {was}; {node.whole.crawled} are crawled"
 
     async def _retry(self, arguments: Sequence[str], by: str) -> str:
         count = await self._server.retry(kept_reasons(arguments), time.monotonic())
@@ -252,59 +210,6 @@ class SteeringExtension:
             return str(reading.result())
         reading.add_done_callback(partial(_log_seeds, shown("seeds", arguments)))
         return "the list is long: it is read on, and the log has the counts at its end"
-
-    # Several nodes
-
-    @property
-    def _nodes(self) -> NodeSteering | None:
-        """The steering of all nodes; None: there is one machine."""
-        node = crawl_of(self._crawler).node
-        return node.steering if node is not None else None
-
-    async def _share(self, change: Awaitable[T]) -> T:
-        """Make a change of what all nodes share. SteeringError if it may not have been made."""
-        try:
-            return await change
-        except BusError as error:
-            raise SteeringError(
-                f"the bus does not answer, and the other nodes may not know of it: {error}."
-                " Try again"
-            ) from None
-
-    async def _order_all(self, change: Awaitable[object]) -> tuple[int, str]:
-        """Change the orders of all nodes; the requests without an answer, and words on the nodes.
-
-        Once they hold here, and on the nodes that answer. SteeringError.
-        """
-        node = self._nodes
-        assert node is not None
-        await self._share(change)
-        unanswered = await self._share(node.look())
-        called = await node.call()
-        return unanswered + called.unanswered, _on_nodes(called)
-
-    async def _follow(self, shared: Orders) -> int:
-        """Carry out the orders of all nodes, and keep them; the requests without an answer."""
-        async with self._lock:
-            known = self._server.orders
-            allow = tuple(each for each in shared.allow if each not in known.allow)
-            deny = tuple(each for each in shared.deny if each not in known.deny)
-            if not allow and not deny and shared.is_paused == known.is_paused and self._is_whole:
-                return 0
-            for command, entries in (("allow", allow), ("deny", deny)):
-                if entries:
-                    await self._keep(command, entries, "another node")
-                    logger.info("steering: %s by another node", shown(command, entries))
-            if shared.is_paused != known.is_paused:
-                logger.info("steering: %s", "paused" if shared.is_paused else "resumed")
-            return await self._order(
-                replace(
-                    known,
-                    is_paused=shared.is_paused,
-                    allow=known.allow + allow,
-                    deny=known.deny + deny,
-                )
-            )
 
     # Parts
 
@@ -340,11 +245,8 @@ class SteeringExtension:
         setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
         row = Command(utc_now(), by, command, tuple(arguments), setting).row
         try:
-            if (node := self._nodes) is not None:
-                node.keep(row)
-            else:
-                await self._server.keep_command(row)
-        except (StoreError, NodeFileError) as error:
+            await self._server.keep_command(row)
+        except StoreError as error:
             raise SteeringError(
                 f"nothing is changed: the command cannot be kept: {error}"
             ) from None
@@ -378,14 +280,6 @@ class SteeringExtension:
     @property
     def _state(self) -> str:
         return "closing" if self._is_ending else crawl_of(self._crawler).state
-
-
-def _on_nodes(called: Called) -> str:
-    """How many nodes have carried a command out, and which have not answered."""
-    said = f" on {counted(called.nodes + 1, 'node')}"
-    if called.silent:
-        said += f" (no answer yet from {', '.join(called.silent)})"
-    return said
 
 
 def _sent_before(unanswered: int) -> str:

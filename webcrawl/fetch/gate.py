@@ -4,9 +4,9 @@ Pages, robots.txt, HEAD and DNS look-ups pass the gate last, directly before the
 list of the requests under way is needed to stop them: a request that was not sent when the gate was
 shut waits here, and is sent when the gate is opened again.
 
-A node of a crawl on several machines may send requests for some seconds after each round with the
-bus (`allow_until`). That time is read at each request, so a process that was stopped for longer
-sends none when it goes on.
+A process of a crawl on several machines may send requests for some seconds after it has heard of
+the hub or, as a hub, of the bus (`allow_until`). That time is read at each request, so a process
+that was stopped for longer sends none when it goes on.
 
 Invariant: while the gate is shut, no sender sends a request.
 """
@@ -68,7 +68,7 @@ class Gate:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether this node has lost the bus of its crawl (`allow_until`)."""
+        """Whether this process has lost the bus or the hub of its crawl (`allow_until`)."""
         return time.monotonic() >= self._allowed_until
 
     async def wait(self, url: str = "") -> None:

@@ -1,9 +1,8 @@
-"""The interface of IP addresses that several frontiers share: the shards of a node.
+"""The interface of IP addresses that several frontiers share: those of the hubs of a crawl.
 
 A frontier on its own needs none: its workbench has the clock and the lease of each address. With
 this interface the workbench asks before it leases a host, and parks the host until the time given.
-`cluster.addresses` implements it; each shard has its own view, called from the thread of its
-batches.
+It is called from the thread of the frontier's batches.
 """
 
 from __future__ import annotations

@@ -280,15 +280,16 @@ class CrawlState:
     def receive(self, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:
         """Apply `mail` of the shard `sender`, numbered from `first` on.
 
-        Mail that was applied before is skipped; if mail before `first` is missing, all is. Returns
-        the number of the last mail of `sender` that was applied.
+        Mail that was applied before is skipped. Returns the number of the last mail of `sender`
+        that was applied.
         """
-        self.receive_each([(sender, first, mail)], now)
+        self.receive_each([(sender, first + len(mail) - 1, mail)], now)
         return self._own_mailbox().inbox.get(sender, 0)
 
     def receive_each(self, batches: Iterable[tuple[int, int, Sequence[Mail]]], now: float) -> None:
-        """`receive` each (sender, first, mail) in turn, in one commit."""
+        """Apply each (sender, number of the last mail, mail) in turn, in one commit."""
         mailbox = self._own_mailbox()
+        before = dict(mailbox.inbox)
         new = [each for batch in batches for each in mailbox.new_of(*batch)]
         for terms, part in groupby(new, _terms):
             if terms is None:
@@ -301,8 +302,14 @@ class CrawlState:
                 cash, force = terms
                 links = [each.link for each in part if isinstance(each, FoundLink)]
                 self._candidates.receive(links, cash, now, force=force)
-        if new:
+        if mailbox.inbox != before:
             self._commit(now)
+
+    def sync(self) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
+        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+        self._commit(self._committed_at)
+        self._store.sync()
+        return self.outbox, self.inbox
 
     def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """See `Mailbox.packed`."""

@@ -10,6 +10,10 @@ once the other shard has it (`sent`). The other shard stores the number of the l
 applied in the commit that applies it, and skips mail up to that number. So each mail is applied
 once, whatever is lost, repeated or reordered on its way, and after a kill of either.
 
+A folder that was set back, to a checkpoint, no longer has the last mail that it has sent. So its
+numbers go on JUMP higher (`jump`): no other shard takes new mail for mail that it has applied. The
+mail that the folder still has keeps its numbers.
+
 The mail of one commit for one shard is one row, ROW_MAX of them at most: an array, as it travels.
 So it is encoded once, and not decoded before it is there.
 
@@ -43,6 +47,7 @@ RULES_BYTES_MAX: Final = 256 << 10
 # Mail of one row, and the bytes of a row with more than one.
 ROW_MAX: Final = 100
 ROW_BYTES_MAX: Final = 64 << 10
+JUMP: Final = 1 << 32  # more mail than is sent between two checkpoints
 
 
 class Abroad(Protocol):
@@ -105,10 +110,11 @@ _decode_task: Callable[[bytes], RobotsTask] = Decoder(RobotsTask).decode
 
 
 class Packed(NamedTuple):
-    """`number` mails, as one array of MessagePack."""
+    """`number` mails, the first of them with number `first`, as one array of MessagePack."""
 
     number: int
     data: bytes
+    first: int = 0
 
 
 class _Row(NamedTuple):
@@ -125,6 +131,17 @@ def _items(row: bytes) -> tuple[int, int]:
     if head < 0xA0:  # a fixarray: 0x90 and the number
         return head - 0x90, 1
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
+
+
+def jump(numbers: dict[str, Any], shards: Iterable[int]) -> None:
+    """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
+
+    `numbers` are those of `Mailbox.numbers`, as JSON.
+    """
+    outbox = numbers.setdefault("outbox", {})
+    for shard in map(str, shards):
+        first, last = outbox.get(shard, (1, 0))
+        outbox[shard] = first if first <= last else last + JUMP + 1, last + JUMP
 
 
 def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mail:
@@ -196,26 +213,30 @@ class Mailbox:
 
     def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """The mail of the last commit behind number `after`: `limit` at most, in `limit_bytes`
-        unless the first row is larger.
+        unless the first row is larger, and up to a jump.
 
-        None if the next of it was deleted (`outbox`): `shard` has lost what it had. 1 µs for each
-        row.
+        None if the next of it was deleted (`outbox`): `shard` has lost what it had. `first` is
+        `after` + 1, or higher behind a jump. 1 µs for each row.
         """
         parts: list[bytes] = []
         count = size_bytes = 0
         if after + 1 < self.outbox.get(shard, (1, 0))[0]:
-            return Packed(0, b"")
+            return Packed(0, b"", after + 1)
         for row in self._rows(shard, after):
             new, begin = _items(row.data)
-            if not parts and (row.after < after or new > limit):  # a part of the row
-                some = decode_all(row.data)[after - row.last :][:limit]
-                return Packed(len(some), encode(some))
+            if not parts:
+                after = max(after, row.after)
+                if row.after < after or new > limit:  # a part of the row
+                    some = decode_all(row.data)[after - row.last :][:limit]
+                    return Packed(len(some), encode(some), after + 1)
+            elif row.after > after + count:
+                break
             size_bytes += len(row.data)
             if parts and (count + new > limit or size_bytes > limit_bytes):
                 break
             parts.append(row.data[begin:])
             count += new
-        return Packed(count, b"\xdc" + count.to_bytes(2) + b"".join(parts))
+        return Packed(count, b"\xdc" + count.to_bytes(2) + b"".join(parts), after + 1)
 
     def _rows(self, shard: int, after: int) -> Iterable[_Row]:
         """The rows with mail behind number `after`, the first of them at least."""
@@ -226,10 +247,11 @@ class Mailbox:
         """`packed`, decoded."""
         mail: list[Mail] = []
         while len(mail) < limit:
-            count, data = self.packed(shard, after + len(mail), limit - len(mail), ROW_BYTES_MAX)
-            if not count:
+            packed = self.packed(shard, after, limit - len(mail), ROW_BYTES_MAX)
+            if not packed.number:
                 break
-            mail += decode_all(data)
+            mail += decode_all(packed.data)
+            after = packed.first + packed.number - 1
         return mail
 
     def sent(self, shard: int, upto: int) -> int:
@@ -247,17 +269,17 @@ class Mailbox:
 
     # In
 
-    def new_of(self, sender: int, first: int, mail: Sequence[Mail]) -> Sequence[Mail]:
-        """The part of `mail` that was not applied. All of it is numbered from `first` on.
+    def new_of(self, sender: int, last: int, mail: Sequence[Mail]) -> Sequence[Mail]:
+        """The part of `mail` that was not applied. Its last one has the number `last`.
 
-        Empty if mail before `first` is missing. The rest counts as applied from now on.
+        All mail up to `last` counts as applied from now on: mail arrives in order, so what is
+        missing before it was lost.
         """
-        applied = self.inbox.get(sender, 0)
-        if first > applied + 1:
+        new = last - self.inbox.get(sender, 0)
+        if new <= 0:
             return ()
-        new = mail[applied + 1 - first :]
-        self.inbox[sender] = applied + len(new)
-        return new
+        self.inbox[sender] = last
+        return mail[max(len(mail) - new, 0) :]
 
     # Robots tasks of foreign hosts
 

@@ -1,4 +1,4 @@
-"""One hub and its fetchers on several machines, over NATS (docs/hubs.md).
+"""One hub and its fetchers on several machines, over NATS (docs/cluster.md).
 
 ```
 hub's machine                                      each other machine
@@ -13,7 +13,8 @@ fetcher takes leases from the hub, fetches, archives and releases. It has no sta
 survive. Both ends speak the messages of `frontier.shared.wire`, as the processes of one machine do
 over a socket pair: server, member and client are the same.
 
-- `bus`: subjects and records, by nats-py
+- `address`: CLUSTER; `bus`: subjects and records, by nats-py
+- `buckets`: which hub has a host
 - `packets`: what is sent on the subjects
 - `streams`: one end of the messages between a hub and a fetcher, carried by one session after
   another

@@ -40,7 +40,7 @@ from nats.js.errors import (
     ServiceUnavailableError,
 )
 
-from webcrawl.cluster.bus.base import Address, Server
+from webcrawl.hub.address import Address, Server
 from webcrawl.textfile import read_text
 
 logger = logging.getLogger(__name__)
@@ -133,12 +133,12 @@ class _Client(Client):
 
 
 class NatsBus(Bus):
-    """The bus of the crawl named `crawl` (CLUSTER_NAME)."""
+    """The bus of the crawl that `address` names."""
 
-    def __init__(self, address: Address, crawl: str) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
-        self._prefix = f"webcrawl.{crawl}.1."  # of this version's subjects
-        self._bucket = f"webcrawl-hub-{crawl}"
+        self._prefix = f"webcrawl.{address.name}.1."  # of this version's subjects
+        self._bucket = f"webcrawl-hub-{address.name}"
         self._client: _Client | None = None
         self._handlers: dict[str, Callable[[bytes], None]] = {}
         self._out: deque[tuple[str, bytes]] = deque()

@@ -36,7 +36,6 @@ from webcrawl.frontier.shared.wire import (
 )
 from webcrawl.hub.bus import Bus, BusError
 from webcrawl.hub.packets import (
-    HUB,
     SAY_TICKS,
     TICK_S,
     Brief,
@@ -47,6 +46,7 @@ from webcrawl.hub.packets import (
     ToHub,
     Welcome,
     encode,
+    hub_subject,
     read_by_fetcher,
     subject_of,
 )
@@ -107,7 +107,7 @@ class HubFrontier(RemoteFrontier):
         return Stream(self._send, self._clock)
 
     def _send(self, message: ToHub) -> None:
-        self.bus.publish(HUB, encode(message))
+        self.bus.publish(hub_subject(0), encode(message))
 
     # Calls
 

@@ -10,7 +10,7 @@ from msgspec import DecodeError
 
 from webcrawl.hub.bus import Bus, BusError, Refused
 from webcrawl.hub.packets import (
-    HUB,
+    ASK,
     SAY_TICKS,
     TICK_S,
     Ask,
@@ -74,7 +74,7 @@ async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[st
         if tick % SAY_TICKS == 1:
             say(f"waits for {waits_for}")
         tick += 1
-        bus.publish(HUB, encode(Ask(fetcher)))
+        bus.publish(ASK, encode(Ask(fetcher)))
         await asyncio.wait([answer], timeout=TICK_S)
     return answer.result()
 

@@ -54,7 +54,11 @@ class Mesh(Protocol):
         """
 
     def on_end(self, handle: Callable[[int], None]) -> None:
-        """Call `handle` with the number of a hub whose session has ended."""
+        """Call `handle` with the number of a hub whose session has ended.
+
+        The other hub may call this one lost as soon as SILENCE_S and the longest fetch are over:
+        what is not sent by then is not this hub's to send.
+        """
 
     def on_lost(self, handle: Callable[[int], None]) -> None:
         """Call `handle` with the number of a hub that is lost.

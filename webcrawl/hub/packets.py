@@ -79,6 +79,7 @@ class Brief(_Tagged, frozen=True):
     arguments -- of the spider
     domains -- its `allowed_domains`
     has_rules -- whether RULES is set: the rules themselves come first in the stream
+    hubs -- how many the crawl has
     """
 
     crawl: str
@@ -88,6 +89,7 @@ class Brief(_Tagged, frozen=True):
     arguments: dict[str, Any]
     domains: list[str]
     has_rules: bool
+    hubs: int = 1
 
 
 class BriefPart(_Tagged, frozen=True):
@@ -134,7 +136,7 @@ read_by_hub: Callable[[bytes], ToHub] = Decoder(ToHub).decode
 read_by_fetcher: Callable[[bytes], ToFetcher] = Decoder(ToFetcher).decode
 _read_brief: Callable[[bytes], Brief] = Decoder(Brief).decode
 
-HUB: Final = "hub.0"  # the subject of the hub
+ASK: Final = "ask"  # the subject that every hub hears
 
 
 class BriefParts:
@@ -163,6 +165,11 @@ def messages_of(brief: Brief) -> list[Brief] | list[BriefPart]:
         return [brief]
     parts = [data[start : start + PACKET_BYTES] for start in range(0, len(data), PACKET_BYTES)]
     return [BriefPart(brief.settings_hash, n, len(parts), part) for n, part in enumerate(parts)]
+
+
+def hub_subject(number: int) -> str:
+    """The subject on which hub `number` hears fetchers, and the key of its owner's record."""
+    return f"hub.{number}"
 
 
 def subject_of(fetcher: str) -> str:

@@ -1,7 +1,7 @@
-"""Which process is the hub: two records on the bus, changed by compare-and-set.
+"""Which process is which hub: records on the bus, changed by compare-and-set.
 
 - `crawl`: its ID, version, the hash of its settings, the number of hubs, and the reason of its end
-- `hub.0`: the process that owns the hub, with an epoch that grows with each owner
+- `hub.K`: the process that owns hub K, with an epoch that grows with each owner
 
 The hub renews its record with each `check`, and serves only until SILENCE_S after the last renewal
 began. It waits SILENCE_S and the longest fetch before it serves, if another owner may still fetch:
@@ -18,25 +18,29 @@ written again; one of another owner ends this hub.
 | crawl B, whose owner has ended cleanly | takes its place |
 | crawl B, whose owner renews nothing for SILENCE_S | takes its place and waits |
 | crawl B, whose owner renews its record | is refused |
+
+With several hubs, "owner" of crawl B is that of any of its hubs. All hubs of a crawl have the same
+version and settings: crawl A with others is treated as crawl B.
 """
 
 from __future__ import annotations
 
 import logging
 from math import inf
-from typing import TypeVar
+from typing import Annotated, Final, TypeVar
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
 from webcrawl.hub.bus import Bus, Refused
-from webcrawl.hub.packets import HUB, SILENCE_S
+from webcrawl.hub.packets import SILENCE_S, hub_subject
 from webcrawl.hub.streams import Clock
 from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 
 CRAWL = "crawl"
+HUBS_MAX: Final = 256
 T = TypeVar("T")
 
 
@@ -46,17 +50,23 @@ class CrawlRecord(Struct, frozen=True):
     version: str  # of webcrawl
     id: str
     settings: str  # their hash
-    hubs: int = 1
+    hubs: Annotated[int, Meta(ge=1, le=HUBS_MAX)] = 1
     end: str = ""  # why it has ended; "" while it has not
 
 
 class OwnerRecord(Struct, frozen=True):
-    """The process that is the hub."""
+    """The process that is the hub.
+
+    owner -- a name that no other process has
+    is_free -- it has ended, and no fetcher of it fetches any more
+    has_begun -- else it has only claimed the hub (`claims`)
+    """
 
     crawl: str
-    owner: str  # a name that no other process has
+    owner: str
     epoch: int
-    is_free: bool = False  # it has ended, and no fetcher of it fetches any more
+    is_free: bool = False
+    has_begun: bool = True
 
 
 async def read(bus: Bus, key: str, kind: type[T]) -> tuple[T | None, int]:
@@ -75,6 +85,7 @@ class Ownership:
 
     pause_s -- SILENCE_S and the longest fetch
     is_new -- the crawl begins with this run
+    number -- of the hub
     garbage -- records that could not be read
     """
 
@@ -87,18 +98,20 @@ class Ownership:
         pause_s: float,
         is_new: bool,
         clock: Clock,
+        number: int = 0,
     ) -> None:
         self.garbage = 0
         self._bus = bus
         self._crawl = crawl
+        self._key = hub_subject(number)
         self._mine = OwnerRecord(crawl.id, owner, 0)
-        self._revision = 0  # of `hub.0` with `_mine`; 0: not claimed
+        self._revision = 0  # of the owner's record with `_mine`; 0: not claimed
         self._pause_s = pause_s
         self._must_wait = not is_new  # before the next claim serves
         self._serves_from = -inf  # a pause that has begun is not cut short
         self._clock = clock
-        # Revision of the other crawl's owner, and when it was first seen.
-        self._foreign: tuple[int, float] | None = None
+        # Revisions of the other crawl's owners, and when they were first seen.
+        self._foreign: tuple[list[int], float] | None = None
 
     def __repr__(self) -> str:
         return f"<Ownership of {self._crawl.id}, epoch {self._mine.epoch}>"
@@ -122,27 +135,29 @@ class Ownership:
             self._crawl = replace(self._crawl, end=reason)
             await self._put_crawl((await read(self._bus, CRAWL, CrawlRecord))[1])
         owner = replace(self._mine, is_free=is_free)
-        await self._bus.put(HUB, json.encode(owner), self._revision)
+        await self._bus.put(self._key, json.encode(owner), self._revision)
 
     async def _renews(self) -> bool:
         if not self._revision or not await self._has_crawl():
             return False
-        revision = await self._bus.put(HUB, json.encode(self._mine), self._revision)
+        revision = await self._bus.put(self._key, json.encode(self._mine), self._revision)
         self._revision = revision or 0
         return revision is not None
 
     async def _has_crawl(self) -> bool:
         found, _ = await read(self._bus, CRAWL, CrawlRecord)
-        return found is not None and found.id == self._crawl.id
+        return found is not None and not self._is_foreign(found)
 
     async def _claim(self, now: float) -> None:
         crawl, revision = await read(self._bus, CRAWL, CrawlRecord)
         self.garbage += crawl is None and revision > 0
-        found, owned = await read(self._bus, HUB, OwnerRecord)
+        found, owned = await read(self._bus, self._key, OwnerRecord)
         self.garbage += found is None and owned > 0
+        if crawl is None or not self._is_foreign(crawl):
+            self._foreign = None
+        elif not await self._may_replace(crawl, now):
+            return
         if crawl is not None and crawl.id != self._crawl.id:
-            if not self._may_replace(crawl, owned, now):
-                return
             self._must_wait = found is None or not found.is_free
         elif found is not None and found.crawl == self._crawl.id:
             if found.owner != self._mine.owner and self._mine.epoch:
@@ -156,7 +171,7 @@ class Ownership:
         if crawl != self._crawl and not await self._put_crawl(revision):
             return  # another process was faster
         mine = replace(self._mine, epoch=max(self._mine.epoch, found.epoch if found else 0) + 1)
-        taken = await self._bus.put(HUB, json.encode(mine), owned)
+        taken = await self._bus.put(self._key, json.encode(mine), owned)
         if taken is None:
             return
         self._mine, self._revision = mine, taken
@@ -164,15 +179,28 @@ class Ownership:
             self._serves_from = now + self._pause_s
             logger.info("The hub serves in %.0f s: fetchers may still fetch", self._pause_s)
 
-    def _may_replace(self, crawl: CrawlRecord, owned: int, now: float) -> bool:
+    def _is_foreign(self, crawl: CrawlRecord) -> bool:
+        if self._crawl.hubs == 1:
+            return crawl.id != self._crawl.id
+        return replace(crawl, end="") != replace(self._crawl, end="")
+
+    async def _may_replace(self, crawl: CrawlRecord, now: float) -> bool:
         """Whether nobody runs the other `crawl`. Refused if somebody does."""
         if crawl.end:
             return True
-        revision, seen_at = self._foreign = self._foreign or (owned, now)
-        if revision != owned:
+        owners = [await self._bus.get(hub_subject(number)) for number in range(crawl.hubs)]
+        owned = [owner.revision if owner is not None else 0 for owner in owners]
+        revisions, seen_at = self._foreign = self._foreign or (owned, now)
+        if revisions != owned:
+            runs = f"the crawl {printable(crawl.id)} runs on this bus"
+            if crawl.id == self._crawl.id:
+                raise Refused(
+                    f"{runs} with other settings, another version or other arguments of the spider:"
+                    " set the same"
+                )
             raise Refused(
-                f"the crawl {printable(crawl.id)} runs on this bus: without JOBDIR this machine"
-                " fetches for it; another crawl needs another CLUSTER_NAME"
+                f"{runs}: without JOBDIR this machine fetches for it; another crawl needs another"
+                " name, as in CLUSTER=nats://HOST/NAME"
             )
         return now >= seen_at + SILENCE_S
 

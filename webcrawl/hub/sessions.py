@@ -25,7 +25,7 @@ from webcrawl.frontier.shared.wire import NewRules, frame
 from webcrawl.frontier.shared.wire import encode as encode_message
 from webcrawl.hub.bus import Bus
 from webcrawl.hub.packets import (
-    HUB,
+    ASK,
     SILENCE_S,
     TICK_S,
     Ask,
@@ -37,6 +37,7 @@ from webcrawl.hub.packets import (
     ToFetcher,
     Welcome,
     encode,
+    hub_subject,
     messages_of,
     read_by_hub,
     subject_of,
@@ -72,6 +73,7 @@ class Sessions:
 
     longest_fetch_s -- from a request to the end of its fetch
     new_name -- a name that no stream had before
+    number -- of this hub
     garbage -- messages that could not be read, or obeyed
     """
 
@@ -86,6 +88,7 @@ class Sessions:
         clock: Clock,
         new_name: Callable[[], str],
         on_exit: OnExit,
+        number: int = 0,
     ) -> None:
         self.serves_until = -inf
         self.garbage = 0
@@ -96,6 +99,7 @@ class Sessions:
         self._clock = clock
         self._new_name = new_name
         self._on_exit = on_exit
+        self._number = number
         self._silent_ticks = SILENCE_S / TICK_S
         self._lost_ticks = (SILENCE_S + longest_fetch_s) / TICK_S
         self._fetchers: dict[str, Fetcher] = {}  # by the name of the process
@@ -106,7 +110,8 @@ class Sessions:
         return f"<Sessions of {len(self._fetchers)} fetchers>"
 
     async def open(self) -> None:
-        await self._bus.subscribe(HUB, self.receive)
+        await self._bus.subscribe(ASK, self.receive)
+        await self._bus.subscribe(hub_subject(self._number), self.receive)
 
     @property
     def serves(self) -> bool:

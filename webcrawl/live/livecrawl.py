@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.cluster.agreement.nodefile import NodeFileError
-from webcrawl.cluster.bus import BusError
-from webcrawl.cluster.errors import CopyError, MoveError, NoAnswerError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
 from webcrawl.executor import AdaptiveExecutor
@@ -25,12 +22,8 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
-from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.parse.urls import canonicalize
 from webcrawl.scope import ScopeError
-from webcrawl.wording import printable
-
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.running import RunningNode
 
 SNAPSHOT_S: Final = 1.0
 EXPLANATIONS_MAX: Final = 8  # waiting for the thread
@@ -74,16 +67,6 @@ class LiveCrawl:
         except StoreError as error:  # the frontier is closed, or has failed
             raise RefusalError(503, one_line(str(error))) from None
 
-    async def order(self, arguments: list[str]) -> str:
-        """Carry out a command about shards (`scrapy shard`). RefusalError."""
-        node = crawl_of(self._crawler).node
-        if node is None:
-            raise RefusalError(400, "this crawl has no shards: it runs without CLUSTER")
-        try:
-            return await node.desk.do(arguments)
-        except (MoveError, CopyError, BusError, StoreError) as error:
-            raise RefusalError(400, one_line(str(error))) from None
-
     def lines(self, seen: int, limit: int) -> tuple[list[bytes], int]:
         """The last lines of the crawl log after line number `seen`, `limit` at most.
 
@@ -101,38 +84,18 @@ class LiveCrawl:
         url = canonicalize(text)
         if url is None:
             raise RefusalError(400, f"{text[:200]!r} is not an http(s) URL")
-        frontier, node = crawl_of(self._crawler).frontier, crawl_of(self._crawler).node
+        frontier = crawl_of(self._crawler).frontier
         if frontier is None:
             raise RefusalError(503, "this crawl has no frontier of ours")
-        if node is None:
-            return await self._explain(url, frontier.inspect)
-        shard = node.frontier.shard_of(host_of(url))
-        if shard not in node.frontier.shards:
-            return await _explained_elsewhere(node, shard, url)
-        lines = await self._explain(url, node.frontier.shards[shard].inspect)
-        return [*lines, f"Of shard {shard}, on node {node.node.members.node}."]
-
-    async def explain_here(self, url: str) -> list[str]:
-        """`explain` for another node, whose question may be anything. NoAnswerError."""
-        node = crawl_of(self._crawler).node
-        if canonicalize(url) != url or node is None:
-            raise NoAnswerError("the URL is not canonical")
-        shard = node.frontier.shard_of(host_of(url))
-        if shard not in node.frontier.shards:
-            raise NoAnswerError(f"it does not use shard {shard}, whose URL this is")
-        try:
-            return await self.explain(url)
-        except RefusalError as error:
-            raise NoAnswerError(str(error)) from None
-
-    async def _explain(self, url: str, inspect: Callable[[], Inspection | None]) -> list[str]:
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
         settings = self._crawler.settings
         self._explaining += 1
         try:
-            return await self._executor.do(lambda: _explained(settings, inspect, url), waits=True)
-        except (StoreError, ScopeError, NodeFileError) as error:
+            return await self._executor.do(
+                lambda: _explained(settings, frontier.inspect, url), waits=True
+            )
+        except (StoreError, ScopeError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:
             self._explaining -= 1
@@ -162,18 +125,6 @@ class LiveCrawl:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-async def _explained_elsewhere(node: RunningNode, shard: int, url: str) -> list[str]:
-    """The lines of the node that has the shard."""
-    record = node.node.shards.map.get(shard)
-    if record is None:
-        raise RefusalError(503, f"shard {shard}, which has this URL, has no node yet")
-    try:
-        lines = await node.explanations.ask(record.node, url)
-    except NoAnswerError as error:
-        raise RefusalError(503, one_line(f"shard {shard} has this URL, and {error}")) from None
-    return [printable(line) for line in lines]
 
 
 def _explained(

@@ -13,7 +13,6 @@ EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LABELS_MAX: Final = 100  # values of one label; the rest is added up as "more"
 STATES: Final = ("running", "paused", "outage", "closing")
 
-CONDITIONS: Final = ("alive", "joining", "silent", "left")  # of a node
 
 _FUNNEL: Final = ("extracted", "host_passed", "ip_passed", "robots_passed", "crawled")
 
@@ -32,8 +31,6 @@ class Metric(NamedTuple):
 def exposition(snapshot: dict[str, Any]) -> bytes:
     """`snapshot` (`live.snapshot`) as the body of an answer to a scrape. 0.3 ms."""
     lines: list[str] = []
-    cluster = snapshot.get("cluster")
-    node = {"node": cluster["node"]} if cluster is not None else {}
     for metric, samples in families(snapshot):
         name = f"webcrawl_{metric.name}"
         lines += [
@@ -41,8 +38,7 @@ def exposition(snapshot: dict[str, Any]) -> bytes:
             f"# TYPE {name} {metric.kind}",
         ]
         for suffix, labels, value in samples:
-            every = {**node, **labels}
-            pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in every.items())
+            pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
             lines.append(f"{name}{suffix}{{{pairs}}} {value!r}" if pairs else f"{name} {value!r}")
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
@@ -60,8 +56,6 @@ def families(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
         samples: Samples = [("", {"level": str(level)}, count) for level, count in numbered]
         yield Metric(f"{name}_urls_total", "counter", f"{meaning} by level"), samples
     yield from _of_the_machine(snapshot)
-    if "cluster" in snapshot:
-        yield from _of_the_cluster(snapshot["cluster"])
 
 
 def _state(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
@@ -155,37 +149,6 @@ def _of_the_machine(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]
     ):
         if name in disk:
             yield _gauge(name, meaning, disk[name])
-
-
-def _of_the_cluster(cluster: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
-    """The crawl of all nodes, as this one knows it: all nodes have about the same values."""
-    counts = cluster["counts"]
-    conditions = dict.fromkeys(CONDITIONS, 0)
-    for each in cluster["nodes"]:
-        conditions[each["condition"]] += 1
-    yield (
-        Metric("cluster_nodes", "gauge", "Nodes of the crawl, as this node knows them"),
-        _labelled("condition", conditions),
-    )
-    held = sum(each["shards"] for each in cluster["nodes"] if each["is_own"])
-    for name, meaning, value in (
-        ("node_shards", "Shards of this node", held),
-        ("cluster_shards", "Shards of the crawl", cluster["shards"]),
-        (
-            "cluster_shards_without_node",
-            "Shards that no living node has: their hosts are not asked",
-            len(cluster["shards_without_node"]),
-        ),
-        ("cluster_pages", "Pages answered, of all nodes", counts.get("crawled", 0)),
-        ("cluster_pending_urls", "URLs queued, on all nodes", counts.get("pending", 0)),
-        ("cluster_pages_per_second", "Pages per second, of all nodes", cluster["pages_per_s"]),
-        (
-            "cluster_links_between_shards",
-            "Links that are not known to be applied by their shard",
-            cluster["links_between_shards"],
-        ),
-    ):
-        yield _gauge(name, meaning, value)
 
 
 def _stages(

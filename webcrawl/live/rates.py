@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from webcrawl.frontier.counters import Counters
 from webcrawl.live.processstat import ProcessStat
-from webcrawl.report.lines import done_since, per_second
+from webcrawl.report.lines import per_second
 
 _SAMPLES: Final = 6  # a reader that asks every second sees the rates of the last five
 _OLD_S: Final = 30.0  # older samples are left out: an earlier reader asked for them
@@ -32,16 +32,15 @@ def sample(
     counters: Counters,
     elapsed_s: float,
     processes: Mapping[str, ProcessStat],
-    brought: Counters | None = None,
 ) -> Sample:
-    """`brought`: what of `counters` was not counted here (`Crawl.brought`)."""
-    before = brought if brought is not None else Counters()
-    pages, size_bytes = done_since(before, counters)
-    ended, took_us = dict(counters.stage_ended), dict(counters.stage_us)
-    for counts, of_before in ((ended, before.stage_ended), (took_us, before.stage_us)):
-        for stage, count in of_before.items():
-            counts[stage] = counts.get(stage, 0) - count
-    return Sample(elapsed_s, pages, size_bytes, ended, took_us, processes)
+    return Sample(
+        elapsed_s,
+        counters.crawled,
+        counters.page_bytes + counters.robots_bytes,
+        dict(counters.stage_ended),
+        dict(counters.stage_us),
+        processes,
+    )
 
 
 class Rates:

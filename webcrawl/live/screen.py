@@ -17,7 +17,6 @@ WIDTH_MIN: Final = 40
 _STATES: Final = ("ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired")
 _STAGES_WIDTH: Final = 41  # of the table of stages
 _HOSTS_WIDTH: Final = 36
-_NODES_MAX: Final = 12
 
 
 class Line(NamedTuple):
@@ -35,8 +34,7 @@ def screen(snapshot: Mapping[str, Any], width: int, height: int | None = None) -
     width = max(width, WIDTH_MIN)
     lines = [
         Line(_title(snapshot, width), "title"),
-        *_cluster(snapshot, width),
-        Line(_totals(snapshot, width, "Node" if "cluster" in snapshot else "")),
+        Line(_totals(snapshot, width)),
         *_limit(snapshot, width),
         Line(""),
         *_stages_and_hosts(snapshot, width),
@@ -63,7 +61,7 @@ def _title(s: Mapping[str, Any], width: int) -> str:
     return f" {left[: width - len(right) - 4]}".ljust(width - len(right) - 1) + right + " "
 
 
-def _totals(s: Mapping[str, Any], width: int, name: str = "") -> str:
+def _totals(s: Mapping[str, Any], width: int) -> str:
     counts = s["counts"]
     parts = [
         f"{counts.get('crawled', 0):,.0f} pages",
@@ -75,38 +73,7 @@ def _totals(s: Mapping[str, Any], width: int, name: str = "") -> str:
         left_s = s["target_left_s"]
         left = f", {duration(left_s)} left" if left_s is not None else ""
         parts.append(f"target {s['target']:,}{left}")
-    return _row(name, parts, width)
-
-
-def _cluster(s: Mapping[str, Any], width: int) -> Iterable[Line]:
-    """The crawl of all nodes, and a table of them; nothing without CLUSTER."""
-    cluster = s.get("cluster")
-    if cluster is None:
-        return
-    yield Line(_totals(cluster, width, "All"))
-    nodes, without = cluster["nodes"], cluster["shards_without_node"]
-    parts = [
-        f"{cluster['nodes_alive']:,} of {counted(len(nodes), 'node')} alive",
-        f"{counted(cluster['links_between_shards'], 'link')} between shards",
-    ]
-    if without:
-        parts.append(f"{len(without):,} of {cluster['shards']:,} shards without a node")
-    yield Line(_row("", parts, width))
-    name = max(width - 76, 8)
-    heads = f"{'shards':>7}{'pages':>12}{'pages/s':>9}{'URLs queued':>13}{'disk free':>11}"
-    yield Line(f" {'Nodes':<{name}} {heads}{'heard':>8}  state", "head")
-    for each in nodes[:_NODES_MAX]:
-        text = in_ascii(f"{each['node'][:8]} {each['name']}")[:name]
-        free = size_text(each["free_bytes"]) if each["free_bytes"] >= 0 else "-"
-        heard = "here" if each["is_own"] else f"{each['heard_s']:,.0f} s"
-        state = each["state"] if each["condition"] == "alive" else each["condition"]
-        yield Line(
-            f" {text:<{name}} {each['shards']:>7,}{each['pages']:>12,}{each['pages_per_s']:>9,.1f}"
-            f"{each['queued']:>13,}{free:>11}{heard:>8}  {in_ascii(state)}"
-        )
-    if len(nodes) > _NODES_MAX:
-        yield Line(f" {counted(len(nodes) - _NODES_MAX, 'more node')}: the live page has all")
-    yield Line("")
+    return _row("", parts, width)
 
 
 def _limit(s: Mapping[str, Any], width: int) -> list[Line]:

@@ -3,7 +3,6 @@
     GET  /           the page (TCP)             GET  /snapshot   JSON
     GET  /events     server-sent events         GET  /metrics    Prometheus' text format
     GET  /explain    ?url=..., JSON             POST /command    JSON
-    POST /shard      JSON (socket)
 
 Errors are JSON too: {"error": one line}. Limits: CONNECTIONS_MAX per socket, BODY_MAX bytes of a
 body, Twisted's 16 KB of headers, IDLE_S seconds for a request.
@@ -175,9 +174,7 @@ class _Control(Resource):
             "/explain": ("GET", self._explain),
             "/command": ("POST", self._command),
         }
-        if access is None:
-            self._routes["/shard"] = ("POST", self._shard)
-        else:
+        if access is not None:
             self._routes |= dict.fromkeys(_PAGE, ("GET", self._page))
 
     def render(self, request: Request) -> int:
@@ -243,12 +240,6 @@ class _Control(Resource):
 
     async def _explain(self, request: Request) -> _Answer:
         return _json({"lines": await self._crawl.explain(_query(request, b"url"))})
-
-    async def _shard(self, request: Request) -> _Answer:
-        order = self._body(request)
-        if not isinstance(order, list) or not all(isinstance(each, str) for each in order):
-            raise RefusalError(400, "the body is no list of texts")
-        return _json({"message": await self._crawl.order(order)})
 
     async def _command(self, request: Request) -> _Answer:
         order = self._body(request)

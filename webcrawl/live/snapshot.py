@@ -1,7 +1,7 @@
 """What a running crawl does now, as one JSON object: for the live page, `scrapy top` and metrics.
 
-docs/watching.md explains the numbers. With several processes it is the whole crawl, with several
-nodes (CLUSTER) this node, and all nodes in `cluster`. Only the first process makes snapshots.
+docs/watching.md explains the numbers. With several processes, and with fetchers on other machines,
+it is the whole crawl. Only the process with the frontier makes snapshots.
 Nothing is measured for it while nobody asks, except counts that cost 0.2 µs each.
 """
 
@@ -26,7 +26,7 @@ from webcrawl.live.limit import Load, limited_by
 from webcrawl.live.processstat import process_stats
 from webcrawl.live.rates import Rates, sample
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.report.lines import named_counts, whole_values
+from webcrawl.report.lines import named_counts
 from webcrawl.wording import utc_now
 
 HOSTS_MAX: Final = 20  # in each list of hosts
@@ -62,11 +62,9 @@ class Snapshots:
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
-        self._rates.add(sample(counters, elapsed_s, stats, crawl.brought))
+        self._rates.add(sample(counters, elapsed_s, stats))
         target = frontier.goal
         pages_per_s = self._rates.pages_per_s
-        cluster = self._cluster()
-        speed = cluster["pages_per_s"] if cluster else pages_per_s  # to the target
         left = max(target - frontier.crawled, 0)
         return {
             **self._identity(),
@@ -74,7 +72,7 @@ class Snapshots:
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
             "target": target,
-            "target_left_s": round(left / speed, 1) if target and speed else None,
+            "target_left_s": round(left / pages_per_s, 1) if target and pages_per_s else None,
             "counts": named_counts(counters),
             "pages_per_s": round(pages_per_s, 2),
             "mbps": round(self._rates.mbps, 3),
@@ -89,21 +87,7 @@ class Snapshots:
             "rss_bytes": {name: stat.rss_bytes for name, stat in stats.items()},
             "busy": {name: round(share, 3) for name, share in self._rates.busy.items()},
             "disk": disk,
-            **({"cluster": cluster} if cluster else {}),
         }
-
-    def _cluster(self) -> dict[str, Any]:
-        """The crawl of all nodes; empty without CLUSTER. All other fields are of this node."""
-        if self._crawl.node is None:
-            return {}
-        whole = self._crawl.node.views.whole()
-        counters = whole.counters
-        figures = {
-            "drops": _some(counters.dropped),
-            "kept": _some(counters.kept),
-            "levels": levels(counters),
-        }
-        return whole_values(whole) | figures
 
     def _identity(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     warc_dir: str
     report_dir: str
     version: str
+    hubs: int = 1  # of the crawl: it has as many such folders
 
 
 def write_card(jobdir: Path, card: Card) -> None:

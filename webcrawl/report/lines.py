@@ -15,13 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.counters import NO_VISITS, Counters
-from webcrawl.wording import counted, printable
-
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.views import Whole
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
@@ -37,7 +32,6 @@ LEGEND = (
     "  C  of R: answered (pages crawled)             L  links found, in thousands",
     "  *** pages and megabits per second since the previous line",
 )
-LEGEND_OF_WHOLE = ("  === the whole crawl, of all nodes; the lines above it are this node's",)
 
 
 def stats_line(elapsed_s: float, counters: Counters) -> str:
@@ -121,54 +115,6 @@ def visits_line(counters: Counters) -> str:
     )
 
 
-def whole_line(whole: Whole) -> str:
-    """The crawl of all nodes in one line."""
-    c, without = whole.counters, len(whole.without_node)
-    parts = [
-        f"{whole.alive} of {counted(len(whole.nodes), 'node')}",
-        f"C {c.crawled}",
-        f"Q {max(c.pending, 0)}",
-        f"{whole.pages_per_s:.1f} pps @ {whole.mbps:.1f} Mbps",
-        f"{counted(whole.unapplied, 'link')} between shards",
-    ]
-    if without:
-        parts.append(f"{without} of {whole.shards} shards without a node")
-    return f"    === {', '.join(parts)}"
-
-
-def whole_summary(whole: Whole) -> list[str]:
-    """The lines below the summary of a node: what each has done, and their sum."""
-    own = next((node for node in whole.nodes if node.is_own), None)
-    name = f"{own.name} ({own.node})" if own is not None else whole.node
-    silent = [node for node in whole.nodes if node.condition == "silent"]
-    lines = [
-        f"Above: this node, {name}, one of {len(whole.nodes)}. The whole crawl:",
-        *summary(whole.counters, whole.elapsed_s),
-    ]
-    if silent:
-        ids = ", ".join(node.node for node in silent)
-        lines.append(f"Nodes not heard, counted as they were last: {ids}")
-    return ["", *map(printable, lines)]
-
-
-def whole_values(whole: Whole) -> dict[str, Any]:
-    """The crawl of all nodes as JSON values (docs/watching.md)."""
-    return {
-        "node": whole.node,
-        "elapsed_s": round(whole.elapsed_s, 3),
-        "nodes_alive": whole.alive,
-        "nodes_ever": whole.ever,
-        "shards": whole.shards,
-        "shards_without_node": list(whole.without_node),
-        "links_between_shards": whole.unapplied,
-        "pages_per_s": round(whole.pages_per_s, 2),
-        "mbps": round(whole.mbps, 3),
-        "counts": named_counts(whole.counters),
-        "hosts": whole.hosts,
-        "nodes": [each._asdict() | {"heard_s": round(each.heard_s, 1)} for each in whole.nodes],
-    }
-
-
 def outcome_line(counters: Counters, elapsed_s: float) -> str:
     """The result of the crawl: pages, total time, average request time, HTML pages kept, and URLs
     that were dropped or are kept for a later try. Dropped URLs exclude links out of scope.
@@ -214,12 +160,6 @@ def mean_request_s(counters: Counters) -> float:
 def per_second(count: float, over_s: float) -> float:
     """`count` per second; 0.0 if no time has passed."""
     return count / over_s if over_s > 0 else 0.0
-
-
-def done_since(before: Counters, now: Counters) -> tuple[int, int]:
-    """Pages, and bytes on the wire."""
-    size_bytes = now.page_bytes + now.robots_bytes - before.page_bytes - before.robots_bytes
-    return now.crawled - before.crawled, size_bytes
 
 
 def named_counts(counters: Counters) -> dict[str, float]:

@@ -86,8 +86,8 @@ class Controls:
     def allow_until(self, until: float) -> None:
         """Let this process, a worker, send requests until then (monotonic): see `fetch.gate`.
 
-        If it might send none until now, its leases are given back before. Other nodes may ask at
-        their addresses meanwhile (CLUSTER).
+        If it might send none until now, its leases are given back before: a hub that comes back
+        may have lost what it knew of them (CLUSTER).
         """
         if self._gate.is_cut_off:
             self.give_back(lambda host: True)

@@ -9,9 +9,6 @@ from typing import NamedTuple
 
 from scrapy.crawler import Crawler
 
-from webcrawl.cluster.agreement.nodefile import NodeFileError
-from webcrawl.cluster.bus import BusError, Refused
-from webcrawl.cluster.errors import NodeError, OffsetsError, one_line
 from webcrawl.config import build
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import steered_by
@@ -27,9 +24,6 @@ from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
 
-# Of the frontier, and of joining other machines.
-CLUSTER_ERRORS = (StoreError, LogError, BusError, NodeError, NodeFileError, OffsetsError)
-
 
 class Opened(NamedTuple):
     """A frontier, and the orders of earlier runs, which the scope has already.
@@ -40,15 +34,6 @@ class Opened(NamedTuple):
     frontier: Frontier
     orders: Orders
     problem: str = ""
-
-
-def problem_of(error: Exception) -> str:
-    """One line for the user about one of CLUSTER_ERRORS."""
-    if isinstance(error, StoreError):
-        return f"JOBDIR: {error}"
-    if isinstance(error, LogError):
-        return str(error)
-    return one_line(error)
 
 
 def rules_of(crawler: Crawler) -> HostRules | None:
@@ -73,24 +58,12 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         sock = socket.socket(fileno=assignment.descriptor)
         return Opened(RemoteFrontier(sock, rules), Orders())
     try:
-        cluster = None
-        has_shards = settings.get("CLUSTER") and not build.has_hub(settings)
-        if has_shards and build.leads_crawl(crawler):
-            from webcrawl.config.cluster import cluster_from  # noqa: PLC0415  (it takes 0.1 s)
-
-            cluster = cluster_from(settings, scope, rules, crawl_of(crawler).gate)
-        own = cluster.frontier if cluster is not None else None
-        frontier = build.frontier_from(settings, scope, rules, own)
-        crawl_of(crawler).node = cluster.node if cluster is not None else None
-    except CLUSTER_ERRORS as error:
-        crawl_of(crawler).is_refused = isinstance(error, Refused)
-        return Opened(LocalFrontier(None, in_memory=True), Orders(), problem_of(error))
-    assert isinstance(frontier, FrontierServer)
-    steering = cluster.node.steering if cluster is not None else None
-    commands = frontier.commands if steering is None else steering.commands
-    frontier.orders = orders = _obey(commands, frontier, scope)
-    if steering is not None:
-        steering.kept, steering.server, frontier.whole = orders, frontier, steering.whole
+        frontier = build.frontier_from(settings, scope, rules)
+    except StoreError as error:
+        return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
+    except LogError as error:
+        return Opened(LocalFrontier(None, in_memory=True), Orders(), str(error))
+    frontier.orders = orders = _obey(frontier.commands, frontier, scope)
     return Opened(frontier, orders)
 
 

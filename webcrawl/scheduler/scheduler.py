@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from msgspec.structs import replace
 from scrapy import Request, Spider, signals
@@ -27,7 +27,6 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.admission.sitemaps import Sitemaps
-from webcrawl.cluster.bus import Refused
 from webcrawl.config import build
 from webcrawl.config.components import losses
 from webcrawl.config.ignored import unused
@@ -50,12 +49,9 @@ from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
-from webcrawl.scheduler.opening import CLUSTER_ERRORS, open_frontier, problem_of, rules_of
+from webcrawl.scheduler.opening import open_frontier, rules_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.signals import exchange_recorded
-
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.cluster.running import RunningNode
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +87,7 @@ class Scheduler(BaseScheduler):
         self._pump = pump
         self._pump.on_orphan = self.finish
         self.controls = controls
-        self._is_stopped = False  # by the user, before the crawl began
+
         self.holds = 0  # commands under way, during which the crawl does not end by itself
         self._follow = follow
         self._slices = asyncio.Lock()  # for one slice of one large page per turn of the event loop
@@ -171,30 +167,9 @@ class Scheduler(BaseScheduler):
 
     # Scrapy's interface
 
-    def open(self, spider: Spider) -> Deferred[None] | None:
-        """Join the other machines (CLUSTER), and log warnings. `spider_opened` starts the pump."""
-        node = crawl_of(self._crawler).node
-        if self.problem or node is None:
-            self._log_start()
-            return None
-        return deferred_from_coro(self._join(node))
-
-    async def _join(self, node: RunningNode) -> None:
-        """Join before anything else of the crawl begins: all of it has the crawl's ID."""
-        crawl = crawl_of(self._crawler)
-        try:
-            self._is_stopped = not await node.join(lambda: bool(self._crawler.crawling))
-        except Exception as error:
-            if not isinstance(error, CLUSTER_ERRORS):  # our own fault
-                logger.exception("The crawl cannot be joined")
-            crawl.is_refused = isinstance(error, Refused)
-            self._pump.problem = problem_of(error)
-        if self._is_stopped or self.problem:
-            crawl.frontier = None
-        self._log_start()
-
-    def _log_start(self) -> None:
-        if self.problem or self._is_stopped:
+    def open(self, spider: Spider) -> None:
+        """Log warnings. `spider_opened` starts the pump."""
+        if self.problem:
             return
         settings = self._crawler.settings
         if build.is_debugging(self._crawler):
@@ -373,9 +348,7 @@ class Scheduler(BaseScheduler):
         if self.problem:
             set_fatal_error(self._crawler, self.problem)
             logger.error("%s", self.problem)
-            raise CloseSpider("cluster_error" if crawl_of(self._crawler).node else "frontier_error")
-        if self._is_stopped:
-            raise CloseSpider("shutdown")
+            raise CloseSpider("frontier_error")
         if problem := PageFetchMiddleware.hidden_in(self._crawler):
             set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
@@ -396,9 +369,8 @@ class Scheduler(BaseScheduler):
         """
         if build.is_worker(self._crawler):
             return False
-        node = crawl_of(self._crawler).node
-        if node is not None and node.has_others_pages:
-            return False  # this node's hosts are a part of those of the crawl
+        if build.hubs_from(self._crawler.settings) > 1:
+            return False  # the hosts here are a part of those of the crawl
         failures = self.frontier.failed_seeds or self._pump.had_outage or self.counters.kept.total()
         return bool(failures) and self.counters.crawled == self._crawled_before
 

@@ -24,7 +24,7 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.admission.runner import REDIRECTS
-from webcrawl.config.build import reading_from, reads_sitemaps
+from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
@@ -178,7 +178,7 @@ class BroadSpider(Spider):
             )
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not frontier.resumed and self._crawl.node is None:
+        if not accepted and not frontier.resumed and hubs_from(self.settings) == 1:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return

@@ -75,11 +75,12 @@ class LocalFrontier(Frontier):
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
         `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
-        `now + utc_s` is UTC. `abroad`: this is one of several shards, and these are the others.
+        `now + utc_s` is UTC. `abroad`: this is one of several hubs, and these are the others.
         `addresses`: the IP addresses, if others ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
         `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
-        `refuses_shards`: a folder of a shard is a StoreError. `in_memory`: without a folder.
+        `refuses_shards`: a folder of one of several hubs is a StoreError. `in_memory`: without a
+        folder.
         """
         with ExitStack() as opened:
             self._folder = None if in_memory else JobFolder(jobdir)
@@ -95,8 +96,8 @@ class LocalFrontier(Frontier):
             opened.callback(self._store.close)
             if refuses_shards and self._store.is_shard:
                 raise StoreError(
-                    f"{path} is one shard of a crawl on several machines: its links to other shards"
-                    " would wait for ever. Start its node, with CLUSTER and that node's JOBDIR"
+                    f"{path} is one of several hubs of a crawl: its links to the others would wait"
+                    " for ever. Start it with its CLUSTER and CLUSTER_HUBS"
                 )
             self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
@@ -199,6 +200,10 @@ class LocalFrontier(Frontier):
         """
         return await self._run(lambda: work(self._state), moves=moves)
 
+    async def sync(self) -> tuple[Mapping[int, tuple[int, int]], Mapping[int, int]]:
+        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+        return await self._executor.do(lambda: self._do(self._state.sync), waits=True)
+
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
         """Write the last commit to `folder`, which must not exist, and return its inbox.
 
@@ -299,4 +304,6 @@ class JobFolder:
         """StoreError for a foreign folder, before the lock is made in it."""
         if (self.path / "requests.queue").exists():
             raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
+        if (self.path / "node.json").exists():
+            raise StoreError(f"{self.path} has shards of an earlier version: use another JOBDIR")
         is_begun(self.path / FOLDER)

@@ -45,12 +45,12 @@ _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
-    """The target of a crawl on several machines (`cluster.agreement`): this node has a part of it.
+    """The target of a crawl with several hubs: this hub has a part of it.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known
-    answered, places -- answered pages of this node's shards, and how many they may be
-    left -- places that no node has
+    answered, places -- answered pages of this hub, and how many they may be
+    left -- places that no hub has
     """
 
     @property
@@ -76,7 +76,7 @@ class FrontierServer(ServedFrontier):
     """A frontier that other processes use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
-    whole -- the target of all nodes, in place of `target`; None: there is one machine
+    whole -- the target of all hubs, in place of `target`; None: there is one frontier
     out -- pages that are leased, in all processes
     orders -- how the crawl is steered, for all processes
     grace_s -- how long `close` waits for the other processes
@@ -87,6 +87,9 @@ class FrontierServer(ServedFrontier):
         self.failed_seeds = frontier.failed_seeds
         self.log = frontier.log
         self.commands = frontier.commands
+        self.crawl_id = frontier.crawl_id
+        self.resumed = frontier.resumed
+        self.warnings = frontier.warnings
         self.is_ending = False
         self._frontier = frontier
         self.target = target
@@ -102,20 +105,6 @@ class FrontierServer(ServedFrontier):
 
     def __repr__(self) -> str:
         return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
-
-    # The frontier behind, which may learn these only when it joins other machines
-
-    @property
-    def crawl_id(self) -> str:  # type: ignore[override]  # of the interface, an attribute
-        return self._frontier.crawl_id
-
-    @property
-    def resumed(self) -> bool:  # type: ignore[override]
-        return self._frontier.resumed
-
-    @property
-    def warnings(self) -> Sequence[str]:  # type: ignore[override]
-        return self._frontier.warnings
 
     # The frontier's interface, for the owner
 
@@ -171,7 +160,7 @@ class FrontierServer(ServedFrontier):
 
     @property
     def is_short(self) -> bool:  # type: ignore[override]  # of the interface, an attribute
-        if self.whole is not None and self.whole.left:  # this node gets more
+        if self.whole is not None and self.whole.left:  # this hub gets more
             return False
         return self._room <= 0
 
@@ -261,7 +250,7 @@ class FrontierServer(ServedFrontier):
         return self.target - self.lowest_target
 
     def places_changed(self) -> None:
-        """`whole` has other places for this machine."""
+        """`whole` has other places for this hub."""
         self._notify_members(time.monotonic())
 
     def _missing_pages(self, now: float) -> int:

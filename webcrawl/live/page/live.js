@@ -161,65 +161,32 @@ let latest = null;
 
 function show(snapshot, isFirst) {
   latest = snapshot;
-  const whole = snapshot.cluster ?? snapshot; // of all nodes
-  const counts = whole.counts ?? {};
+  const counts = snapshot.counts ?? {};
   const name = plain(snapshot.spider || "webcrawl");
   say(byId("spider"), name);
-  document.title = `${number(whole.pages_per_s)} pages/s · ${name}`;
+  document.title = `${number(snapshot.pages_per_s)} pages/s · ${name}`;
   const processes = snapshot.processes > 1 ? `, ${snapshot.processes} processes` : "";
   say(byId("facts"), `${duration(snapshot.elapsed_s)}${processes}, webcrawl ${plain(snapshot.version ?? "")}`);
   say(byId("pause"), snapshot.state === "paused" ? "Resume" : "Pause");
-  showNodes(snapshot.cluster);
-  showSpeed(whole, counts, isFirst, snapshot);
+  showSpeed(snapshot, counts, isFirst);
   showStages(snapshot);
   bars("funnel", Object.entries(FUNNEL).map(([key, label]) => [label, counts[key] ?? 0]));
   const place = (state) => (HOST_STATES.indexOf(state) + HOST_STATES.length + 1) % (HOST_STATES.length + 1);
-  const hosts = Object.entries(whole.hosts ?? {}).sort(([one], [other]) => place(one) - place(other));
+  const hosts = Object.entries(snapshot.hosts ?? {}).sort(([one], [other]) => place(one) - place(other));
   bars("hosts", hosts, { empty: "Not known." });
   bars("codes", [
     ...Object.entries(withPrefix(counts, "codes/")).filter(([code, n]) => n || code !== "other"),
     ...largest(withPrefix(counts, "walls/", "of these, bot walls: ")),
     ...largest(withPrefix(counts, "failed/", "no answer: ")),
   ]);
-  bars("drops", largest(whole.drops));
-  bars("kept", largest(whole.kept));
-  showLevels(whole.levels);
+  bars("drops", largest(snapshot.drops));
+  bars("kept", largest(snapshot.kept));
+  showLevels(snapshot.levels);
   showHosts(snapshot);
   showMemory(snapshot);
 }
 
-// The nodes of a crawl on several machines.
-function showNodes(cluster) {
-  byId("cluster").hidden = !cluster;
-  if (!cluster) return;
-  const nodes = cluster.nodes ?? [];
-  const without = cluster.shards_without_node?.length ?? 0;
-  say(byId("between"), [
-    `${number(cluster.nodes_alive)} of ${number(nodes.length)} node${nodes.length === 1 ? "" : "s"} alive`,
-    `${number(cluster.links_between_shards)} link${cluster.links_between_shards === 1 ? "" : "s"} on the way between shards`,
-    without ? `${number(without)} of ${number(cluster.shards)} shards without a node: their hosts are not asked` : "",
-  ].filter(Boolean).join(", "));
-  const cells = () => {
-    const head = make("th");
-    head.scope = "row";
-    head.append(make("span"), make("span", "tag", "this node"));
-    return [head, make("td"), ...Array.from({ length: 6 }, () => make("td", "n"))];
-  };
-  table("nodes", nodes, cells, ([head, state, ...numbers], each) => {
-    say(head.children[0], plain(`${each.name} ${each.node}`));
-    head.children[1].hidden = !each.is_own;
-    say(state, plain(each.condition === "alive" ? each.state : each.condition));
-    state.className = each.condition === "silent" ? "bad" : "";
-    const texts = [
-      number(each.shards), number(each.pages), number(each.pages_per_s), number(each.queued),
-      each.free_bytes >= 0 ? bytes(each.free_bytes) : "–",
-      each.is_own ? "" : `${number(Math.round(each.heard_s))} s ago`,
-    ];
-    texts.forEach((text, i) => say(numbers[i], text));
-  });
-}
-
-function showSpeed(snapshot, counts, isFirst, own) {
+function showSpeed(snapshot, counts, isFirst) {
   points.push([Date.now(), snapshot.pages_per_s ?? 0, snapshot.mbps ?? 0, isFirst]);
   if (points.length > POINTS_MAX) points.shift();
   say(byId("pages_per_s"), number(snapshot.pages_per_s));
@@ -228,12 +195,12 @@ function showSpeed(snapshot, counts, isFirst, own) {
   draw(byId("line-mbps"), byId("range-mbps"), 2);
   say(byId("crawled"), number(counts.crawled));
   say(byId("queued"), number(counts.pending));
-  const underWay = own.counts?.under_way;
-  say(byId("underway"), `${number(underWay)} request${underWay === 1 ? "" : "s"} under way${own.cluster ? " on this node" : ""}`);
-  const { target } = own;
+  const underWay = counts.under_way;
+  say(byId("underway"), `${number(underWay)} request${underWay === 1 ? "" : "s"} under way`);
+  const { target } = snapshot;
   byId("progress").hidden = !target;
   if (target) byId("progress").value = Math.min(counts.crawled / target, 1);
-  const left = own.target_left_s > 0 ? `, about ${about(own.target_left_s)} left` : "";
+  const left = snapshot.target_left_s > 0 ? `, about ${about(snapshot.target_left_s)} left` : "";
   say(byId("target"), target ? `of ${number(target)}${left}` : "no target");
 }
 

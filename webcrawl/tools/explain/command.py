@@ -11,15 +11,13 @@ from urllib.parse import quote
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.cluster.agreement.nodefile import NodeFile, NodeFileError, read_node, shard_folder
-from webcrawl.cluster.buckets import Buckets
 from webcrawl.config.kinds import SettingError
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.client import NotRunning, Refused, ask
-from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.parse.urls import canonicalize
 from webcrawl.scope import ScopeError
 from webcrawl.tools import command
 from webcrawl.tools.explain.explanation import SCOPE_SETTINGS, explained
@@ -36,8 +34,7 @@ class Command(command.Command):
             "its outcome and the time, the scope rule, cap or robots.txt"
             " rule that decided, the rules of its host (RULES), its level, the page it was found"
             " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
-            " the last commit, also while the crawl runs, and changes nothing. In a crawl on"
-            " several machines, the running node of JOBDIR asks the node that has the URL."
+            " the last commit, also while the crawl runs, and changes nothing."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -51,64 +48,25 @@ class Command(command.Command):
             raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)
         jobdir = Path(settings["JOBDIR"])
         try:
-            node = read_node(jobdir)
-            shard = _shard_of(url, node)
-            if node is not None and shard not in node.begun:
-                print(*_ask_node(jobdir, node, shard, url), sep="\n")
-                return
-            if (
-                node is None
-                and not is_begun(jobdir / FOLDER)
-                and (lines := _in_memory(jobdir, url))
-            ):
+            if not is_begun(jobdir / FOLDER) and (lines := _in_memory(jobdir, url)):
                 print(*lines, sep="\n")
                 return
-            frontier = Inspection((shard_folder(jobdir, shard) if node else jobdir) / FOLDER)
+            frontier = Inspection(jobdir / FOLDER)
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
                 settings.set(name, frontier.settings[name], "cmdline")
             print(*explained(settings, frontier, url), sep="\n")
             frontier.close()
-            if node is not None:
-                print(f"Of shard {shard}, on node {node.node}.")
-        except (StoreError, ScopeError, SettingError) as error:
+        except (StoreError, ScopeError, SettingError, Refused) as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
-        except (NodeFileError, NotRunning, Refused) as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
-
-
-def _shard_of(url: str, node: NodeFile | None) -> int:
-    """The shard of `url`; 0 in a crawl on one machine, and before the node has joined."""
-    if node is None or not node.shards:
-        return 0
-    return Buckets(node.shards).shard_of(host_of(url))
-
-
-def _ask_node(jobdir: Path, node: NodeFile, shard: int, url: str) -> list[str]:
-    """The lines of another node, which the node that runs in `jobdir` asks. NotRunning, Refused."""
-    try:
-        return _ask(jobdir, url)
-    except NotRunning:
-        record = node.map.get(shard)
-        where = f"was on node {record.node}" if record is not None else "had no node yet"
-        raise NotRunning(
-            f"Shard {shard}, which has this URL, {where} when the node of {jobdir} ran last. Ask"
-            " with the JOBDIR of that node, or while this one runs"
-        ) from None
 
 
 def _in_memory(jobdir: Path, url: str) -> list[str]:
     """The lines of a running crawl with FRONTIER_STORE=memory; none if no crawl runs. Refused."""
     try:
-        return _ask(jobdir, url)
+        answer = ask(jobdir, "GET", f"/explain?url={quote(url, safe='')}")
     except NotRunning:
         return []
-
-
-def _ask(jobdir: Path, url: str) -> list[str]:
-    """The lines of the crawl that runs in `jobdir`. NotRunning, Refused."""
-    answer = ask(jobdir, "GET", f"/explain?url={quote(url, safe='')}")
     lines = answer.get("lines", []) if isinstance(answer, dict) else []
     return [str(line) for line in lines]

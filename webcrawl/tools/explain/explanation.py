@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from scrapy.settings import BaseSettings
 
-from webcrawl.cluster.agreement.nodefile import read_node
 from webcrawl.config import rulesfile
-from webcrawl.config.build import job_folder, rules_path, scope_from
+from webcrawl.config.build import rules_path, scope_from
 from webcrawl.crawl.keptcommands import Steered, steered_by
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.parse.urls import host_of, port_of
@@ -30,12 +29,9 @@ SCOPE_SETTINGS = {
 def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[str]:
     """Canonical `url`, then all that decides about it, a line each. O(URLs queued of its host).
 
-    StoreError; ScopeError, SettingError and NodeFileError if a file cannot be read.
+    StoreError; ScopeError and SettingError if a file cannot be read.
     """
-    jobdir = job_folder(settings)
-    node = read_node(jobdir) if jobdir is not None else None
-    commands = frontier.commands() if node is None else node.command_rows
-    steered = steered_by(commands)
+    steered = steered_by(frontier.commands())
     lines, values = of_rules(settings, url)
     why = explain(frontier, url, time.time(), values)
     domains: list[str] = frontier.settings.get("allowed_domains", [])

@@ -81,7 +81,7 @@ def read_archive(
 ) -> Found:
     """Read the records of all documents of the log. `progress` is called with pages read.
 
-    `folders`: WARC_DIR of each node.
+    `folders`: WARC_DIR of each hub.
     """
     found = Found()
     processes = processes or len(os.sched_getaffinity(0))
@@ -117,15 +117,15 @@ def _collect(
 def _tasks(
     log: duckdb.DuckDBPyConnection, folders: Sequence[Path], has_tokens: bool, domain: str
 ) -> Iterator[Task]:
-    files = log.execute("SELECT DISTINCT node, warc FROM body ORDER BY ALL")
-    for node, name in files.fetchall():
-        path = folders[node] / Path(name).name  # the log may be another's: no path leads out
+    files = log.execute("SELECT DISTINCT hub, warc FROM body ORDER BY ALL")
+    for hub, name in files.fetchall():
+        path = folders[hub] / Path(name).name  # the log may be another's: no path leads out
         if not path.exists():
             path = path.with_name(path.name + OPEN)
         with log.cursor() as cursor:
             rows = cursor.execute(
-                'SELECT url, "offset" FROM body WHERE node = ? AND warc = ? ORDER BY "offset"',
-                [node, name],
+                'SELECT url, "offset" FROM body WHERE hub = ? AND warc = ? ORDER BY "offset"',
+                [hub, name],
             )
             while some := rows.fetchmany(PAGES_A_TASK):
                 places = [Place(url, offset or 0) for url, offset in some]

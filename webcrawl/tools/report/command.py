@@ -29,8 +29,8 @@ class Command(command.Command):
         return (
             "writes DIR/report/index.html, a page that needs no network, with"
             " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
-            " (REPORT_DIR, by default WARC_DIR). Several folders are those of the nodes of a"
-            " crawl on several machines: the report is of the whole crawl. Changes nothing else."
+            " (REPORT_DIR, by default WARC_DIR). Several folders are those of the hubs of a"
+            " crawl: the report is of the whole crawl. Changes nothing else."
             " docs/output.md lists the figures."
         )
 
@@ -55,7 +55,7 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
-            raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each node")
+            raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each hub")
         if opts.hosts and opts.json:
             raise UsageError("give --hosts or --json, not both", print_help=False)
         try:

@@ -4,13 +4,13 @@ Every value comes from a hostile web, so each is data: the columns are declared,
 as parameters, and no statement is built from a value.
 
 Tables:
-- `line`: all lines that can be read. Fields that a line leaves out are NULL. `node` is the place of
-  the node in the list of nodes.
+- `line`: all lines that can be read. Fields that a line leaves out are NULL. `hub` is the place of
+  the hub in the list of hubs.
 - `outcome`: for each URL of a page its final line, else its last one; of a page that was visited
   again (RECRAWL) the last answer that was no bot wall and not the 304 asked for: such a 304 says
   that the page is still what that answer was. An answer to HEAD that ended a URL's turn is a final
-  line. Of a URL that two nodes have fetched (its shard was restored from a checkpoint) only the
-  last one counts.
+  line. Of a URL in the logs of two folders (a hub was restored from a checkpoint) only the last one
+  counts.
 - `answered`: of these, URLs with an HTTP status. `document`: of these, 2xx whose body was read and
   is no bot wall.
 - `answer`: `answered`, and all earlier answers to visits: one row for each request of a page.
@@ -57,10 +57,10 @@ _STRUCT = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
 _OPTIONS = f"format = 'newline_delimited', ignore_errors = true, columns = {{{_STRUCT}}}"
 
 # A line that is no JSON object (a torn last line, for example) is a row of NULLs.
-_FILES = f"SELECT *, ?::INTEGER AS node FROM read_json(?, {_OPTIONS})"
-# URLs that more than one node has: looked for if the log is of several.
+_FILES = f"SELECT *, ?::INTEGER AS hub FROM read_json(?, {_OPTIONS})"
+# URLs that more than one folder has: looked for if the log is of several.
 _TWICE = """UNION ALL SELECT md5_number(url) FROM line WHERE kind IN ('page', 'head')
-        GROUP BY 1 HAVING min(node) < max(node)"""
+        GROUP BY 1 HAVING min(hub) < max(hub)"""
 _DERIVE = """
 CREATE VIEW line AS
     SELECT *, rowid AS number FROM read
@@ -94,9 +94,9 @@ CREATE VIEW document AS
     SELECT * FROM answered WHERE kind = 'page' AND status BETWEEN 200 AND 299 AND reason IS NULL
         AND wall IS NULL;
 CREATE VIEW body AS
-    SELECT url, node, warc, "offset" FROM document WHERE warc IS NOT NULL AND visit IS NULL
-    UNION ALL SELECT url, first.node, first.warc, first."offset" FROM (
-        SELECT url, min_by({{'node': line.node, 'warc': line.warc, 'offset': line."offset"}},
+    SELECT url, hub, warc, "offset" FROM document WHERE warc IS NOT NULL AND visit IS NULL
+    UNION ALL SELECT url, first.hub, first.warc, first."offset" FROM (
+        SELECT url, min_by({{'hub': line.hub, 'warc': line.warc, 'offset': line."offset"}},
             line.time) AS first
         FROM document JOIN line USING (url)
         WHERE document.warc IS NOT NULL AND document.visit IS NOT NULL
@@ -109,11 +109,11 @@ CREATE VIEW body AS
 
 @contextmanager
 def open_log(
-    nodes: Sequence[Sequence[Path]], waiting: Iterable[Waiting] = ()
+    hubs: Sequence[Sequence[Path]], waiting: Iterable[Waiting] = ()
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with the tables of the module's docstring. NoCrawlError if a file is damaged.
 
-    `nodes` has the files of each node, a crawl on one machine is one node.
+    `hubs` has the files of each hub; a crawl with one frontier is one hub.
     Lines may be written meanwhile: the tables have those that were there when they were read.
     """
     with TemporaryDirectory(prefix="webcrawl-") as folder:
@@ -127,14 +127,14 @@ def open_log(
         }
         with duckdb.connect(f"{folder}/log.duckdb", config=options) as log:
             try:
-                for node, logs in enumerate(nodes):
-                    into = "INSERT INTO read" if node else "CREATE TABLE read AS"
-                    if logs or not node:
-                        log.execute(f"{into} {_FILES}", [node, [_literal(path) for path in logs]])
+                for hub, logs in enumerate(hubs):
+                    into = "INSERT INTO read" if hub else "CREATE TABLE read AS"
+                    if logs or not hub:
+                        log.execute(f"{into} {_FILES}", [hub, [_literal(path) for path in logs]])
             except duckdb.Error as error:
                 first = str(error).partition("\n")[0]
                 raise NoCrawlError(f"the crawl log cannot be read: {first}") from None
-            log.execute(_DERIVE.format(twice=_TWICE if len(nodes) > 1 else ""))
+            log.execute(_DERIVE.format(twice=_TWICE if len(hubs) > 1 else ""))
             rows = Path(folder) / "rows.jsonl"
             _add(
                 log,

@@ -106,8 +106,8 @@ def _subtitle(report: Report) -> str:
 
 
 def _part_of(report: Report) -> str:
-    """A line if nodes are missing."""
-    line = report.folder.missing_nodes
+    """A line if hubs are missing."""
+    line = report.folder.missing_hubs
     return f"<p><strong>{escape(line)}.</strong></p>" if line else ""
 
 

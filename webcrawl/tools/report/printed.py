@@ -98,7 +98,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
         "walls": {service: count for service, count, _ in report.walls},
         "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
         "unreadable_lines": report.unreadable,
-        **({"nodes": [len(folder.parts), folder.nodes]} if folder.nodes else {}),
+        **({"hubs": [len(folder.parts), folder.hubs]} if folder.hubs > 1 else {}),
         **({"in_degree": {"domain": report.domain, **report.in_degree}} if report.domain else {}),
     }
 
@@ -137,8 +137,8 @@ def lines_of(report: Report) -> list[str]:
             for service, count, hosts in report.walls
         )
         lines.append(f"Bot walls in the place of pages: {walls}")
-    if report.folder.missing_nodes:
-        lines.append(report.folder.missing_nodes)
+    if report.folder.missing_hubs:
+        lines.append(report.folder.missing_hubs)
     if report.domain:
         found = report.in_degree
         lines.append(

@@ -62,9 +62,9 @@ def read_state(folder: CrawlFolder) -> CrawlState:
 
 
 def merged(states: list[CrawlState]) -> CrawlState:
-    """The state of a crawl from those of its nodes.
+    """The state of a crawl from those of its hubs.
 
-    The time is that of the node that ran longest. The points of the series are its points, with
+    The time is that of the hub that ran longest. The points of the series are its points, with
     the counts that the others had then, by the clocks of their machines: exact at the end only.
     """
     base = max(states, key=lambda state: state.elapsed_s)
@@ -116,7 +116,7 @@ def _points_of_all(base: list[Point], others: list[list[Point]]) -> list[Point]:
 
 
 def _read_part(folder: CrawlFolder) -> CrawlState:
-    """The state of one node."""
+    """The state of one hub."""
     points = read_points(folder.series)
     state = CrawlState(points=points, is_running=folder.is_running)
     report = folder.final_report
@@ -130,15 +130,12 @@ def _read_part(folder: CrawlFolder) -> CrawlState:
         state.counts, state.source = report.get("counts", {}), "report.json"
     elif last:
         state.counts, state.source = last.get("counts", {}), "time series"
-    if folder.frontiers:
-        counts = []
+    if folder.frontier is not None:
         try:
-            for path in folder.frontiers.values():
-                with closing(Inspection(path)) as frontier:
-                    counts.append(named_counts(frontier.counters))
+            with closing(Inspection(folder.frontier)) as frontier:
+                state.counts = state.counts | named_counts(frontier.counters)
         except StoreError as error:
             raise NoCrawlError(str(error)) from None
-        state.counts = state.counts | _sum(counts)
         state.source = "frontier"
     return state
 
@@ -185,7 +182,7 @@ def levels_found(counts: dict[str, float]) -> dict[int, int]:
 
 def waiting(folder: CrawlFolder) -> Iterator[Waiting]:
     """URL, host, level and whether it is a seed, of each URL queued or under way. 4 µs each."""
-    for path in (path for part in folder.parts for path in part.frontiers.values()):
+    for path in (part.frontier for part in folder.parts if part.frontier is not None):
         with closing(Inspection(path)) as frontier:
             for link in frontier.pending_links():
                 is_seed = not link.via and link.depth == 0

@@ -1,0 +1,323 @@
+"""The sessions between hubs, over the simulated bus: begin, order, end, loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.sim.bus import Net, SimBus
+from tests.sim.network import Loop
+from tests.unit.virtualtime import now
+from webcrawl.hub.claims import Claim
+from webcrawl.hub.mesh import Letter
+from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S
+from webcrawl.hub.peers import PeerPacket, Peers, _encode, peer_subject
+
+LONGEST_FETCH_S = 5.0
+LOST_S = 2 * SILENCE_S + LONGEST_FETCH_S
+A_BEGIN_S = 3 * TICK_S  # within which a session begins, if nothing is lost
+
+
+class Number(Letter, frozen=True):
+    number: int
+    data: bytes = b""
+
+
+class Hub:
+    """A hub that tells the other ones 1, 2, 3, from the begin of each session."""
+
+    names = map(str, count(1))
+
+    def __init__(self, net: Net, number: int, hubs: int, crawl: str = "crawl") -> None:
+        self.bus = SimBus(net)
+        self.peers = Peers(
+            self.bus,
+            Claim(crawl, number, hubs),
+            longest_fetch_s=LONGEST_FETCH_S,
+            clock=now,
+            new_name=self.names.__next__,
+        )
+        self.peers.serves_until = float("inf")
+        self.happened: list[tuple[object, ...]] = []
+        self.ended_at: dict[int, float] = {}
+        self.heard: dict[int, int] = {}
+        self._told: dict[int, int] = {}
+        self.peers.on_letter(Number, self._hear)
+        self.peers.on_begin(self._begin)
+        self.peers.on_end(self._end)
+        self.peers.on_lost(lambda hub: self.happened.append(("lost", hub)))
+        self.bus.on_lost = self.peers.end_all
+        self._life = asyncio.create_task(self._live())
+
+    def _begin(self, hub: int, was_lost: bool) -> None:
+        self.happened.append(("was lost" if was_lost else "begin", hub))
+        self.heard[hub] = self._told[hub] = 0
+        self.tell(hub)
+
+    def _end(self, hub: int) -> None:
+        self.happened.append(("end", hub))
+        if self.heard[hub]:  # it had begun at the other end too
+            self.ended_at[hub] = now()
+
+    def _hear(self, hub: int, letter: Number) -> None:
+        assert letter.number == self.heard[hub] + 1, "a letter is missing, or came twice"
+        self.heard[hub] += 1
+
+    def tell(self, hub: int, data: bytes = b"") -> None:
+        if self.peers.is_connected(hub):
+            self._told[hub] += 1
+            self.peers.send(hub, Number(self._told[hub], data))
+
+    async def _live(self) -> None:
+        await self.peers.open()
+        while True:
+            await self.bus.goes_on()
+            self.peers.tick()
+            await asyncio.sleep(TICK_S)
+
+    @property
+    def others(self) -> list[int]:
+        return [hub for hub in range(self.peers.hubs) if hub != self.peers.number]
+
+    @property
+    def is_whole(self) -> bool:
+        return all(map(self.peers.is_connected, self.others))
+
+    def kill(self) -> None:
+        self._life.cancel()
+        self.bus.kill()
+
+
+def run(test: Coroutine[Any, Any, None], seed: int = 0) -> None:
+    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
+        runner.run(test)
+
+
+def calm_net() -> Net:
+    net = Net(Random(0))
+    net.lost = 0.0
+    return net
+
+
+async def pair() -> tuple[Net, Hub, Hub]:
+    net = calm_net()
+    hubs = Hub(net, 0, 2), Hub(net, 1, 2)
+    await asyncio.sleep(A_BEGIN_S)
+    return net, *hubs
+
+
+def happened_of(*hubs: Hub) -> Iterator[list[tuple[object, ...]]]:
+    """What has happened at each since the last look."""
+    for hub in hubs:
+        yield list(hub.happened)
+        hub.happened.clear()
+
+
+def test_a_session_begins_at_both_ends_and_stays_without_letters() -> None:
+    async def test() -> None:
+        _, *hubs = await pair()
+        await asyncio.sleep(20 * SILENCE_S)
+        assert [*happened_of(*hubs)] == [[("begin", 1)], [("begin", 0)]]
+        assert [hub.heard for hub in hubs] == [{1: 1}, {0: 1}]
+
+    run(test())
+
+
+def test_letters_of_any_length_arrive_in_order() -> None:
+    async def test() -> None:
+        _, first, second = await pair()
+        for size in (0, PACKET_BYTES, 3 * PACKET_BYTES, 1, 2 * PACKET_BYTES - 20):
+            first.tell(1, b"x" * size)
+            second.tell(0, b"y" * size)
+        await asyncio.sleep(TICK_S)
+        assert (first.heard[1], second.heard[0]) == (6, 6)
+
+    run(test())
+
+
+@pytest.mark.parametrize("cut", ["message", "bus", "process", "silence"])
+def test_a_session_that_ends_ends_at_both_ends_and_the_next_one_begins_afresh(cut: str) -> None:
+    async def test() -> None:
+        net, first, second = await pair()
+        [*happened_of(first, second)]
+        match cut:
+            case "message":
+                net.lost = 1.0
+                first.tell(1)
+                net.lost = 0.0
+                first.tell(1)
+            case "bus":
+                first.peers.end_all()
+            case "process":
+                first.kill()
+                first = Hub(net, 0, 2)
+            case "silence":
+                second.bus.is_cut = True
+                await asyncio.sleep(SILENCE_S + 2 * TICK_S)
+                second.bus.is_cut = False
+        await asyncio.sleep(A_BEGIN_S)
+        there, here = happened_of(first, second)
+        assert here == [("end", 0), ("begin", 0)]
+        assert there == [("begin", 1)] if cut == "process" else [("end", 1), ("begin", 1)]
+        assert (first.heard[1], second.heard[0]) == (1, 1)
+
+    run(test())
+
+
+@pytest.mark.parametrize("away", [0, 1])
+def test_a_hub_that_was_away_for_too_long_is_told_that_it_was_lost(away: int) -> None:
+    async def test() -> None:
+        _, *hubs = await pair()
+        [*happened_of(*hubs)]
+        there, here = hubs[away], hubs[1 - away]
+        there.bus.stopped_until = now() + SILENCE_S + LOST_S + 5 * TICK_S
+        await asyncio.sleep(LOST_S)
+        assert here.happened == [("end", away)]  # its fetchers may still have something under way
+        await asyncio.sleep(SILENCE_S + 4 * TICK_S)
+        assert here.happened == [("end", away), ("lost", away)]
+        await asyncio.sleep(A_BEGIN_S)
+        # The one that was stopped has counted no tick: to it, the other one was not lost.
+        assert there.happened[-1] == ("was lost", 1 - away)
+        assert here.happened[-1] == ("begin", away)
+
+    run(test())
+
+
+def test_both_ends_of_a_cut_call_each_other_lost() -> None:
+    async def test() -> None:
+        _, first, second = await pair()
+        second.bus.is_cut = True
+        await asyncio.sleep(2 * LOST_S)
+        second.bus.is_cut = False
+        await asyncio.sleep(A_BEGIN_S)
+        for hub, other in ((first, 1), (second, 0)):
+            kinds = ["begin", "end", "lost", "was lost"]
+            assert hub.happened == [(kind, other) for kind in kinds]
+
+    run(test())
+
+
+def test_a_hub_that_never_comes_is_lost_once() -> None:
+    async def test() -> None:
+        only = Hub(calm_net(), 1, 2)
+        await asyncio.sleep(3 * LOST_S)
+        assert only.happened == [("lost", 0)]
+
+    run(test())
+
+
+def test_a_hub_that_does_not_serve_neither_hears_nor_counts() -> None:
+    async def test() -> None:
+        _, first, second = await pair()
+        first.peers.serves_until = 0.0
+        await asyncio.sleep(3 * LOST_S)
+        assert not first.peers.serves
+        assert first.happened == [("begin", 1), ("end", 1)]
+        assert not first.peers.is_connected(1)
+        first.peers.serves_until = float("inf")
+        await asyncio.sleep(A_BEGIN_S)
+        assert first.happened[-1] == ("was lost", 1)
+        assert second.is_whole
+
+    run(test())
+
+
+def test_what_cannot_be_carried_out_ends_the_session_and_not_the_hub() -> None:
+    async def test() -> None:
+        _, first, second = await pair()
+        for data in (
+            b"\xc1",
+            b"\x93\x01\x02\x03",
+            _encode(PeerPacket(7, "x", 1, 0.0, 0.0, b"data")),
+        ):
+            first.peers.receive(data)
+        assert first.peers.garbage == 3
+        assert first.is_whole
+        packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), b"garbage")
+        second.bus.publish(peer_subject(0), _encode(packet))
+        second._told[0] += 1  # `first` misses a number
+        second.tell(0)
+        await asyncio.sleep(A_BEGIN_S)
+        assert first.peers.garbage >= 4
+        assert first.is_whole
+        assert first.happened == [("begin", 1), ("end", 1), ("begin", 1)]
+
+    run(test())
+
+
+def test_a_hub_of_another_crawl_gets_no_session() -> None:
+    async def test() -> None:
+        net = calm_net()
+        first, second = Hub(net, 0, 2), Hub(net, 1, 2, "other")
+        await asyncio.sleep(A_BEGIN_S)
+        assert first.peers.garbage
+        assert not first.is_whole
+        assert not second.is_whole
+
+    run(test())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_befalls_them_hubs_find_each_other_again(seed: int) -> None:
+    """Letters of a session arrive in order; a loss is called after the other end has ended."""
+
+    async def test() -> None:
+        loop: Any = asyncio.get_running_loop()
+        random: Random = loop.random
+        net = Net(random)
+        net.lost = 0.02
+        hubs = [Hub(net, number, 3) for number in range(3)]
+        faults: list[str] = []
+
+        def lost_by(number: int) -> Any:
+            def handle(hub: int) -> None:
+                there = hubs[hub]
+                # A hub that was stopped notices the end late, and its gates were shut until then.
+                if now() > there.bus.stopped_until + LONGEST_FETCH_S:
+                    is_on = there.peers.is_connected(number) and there.heard[number]
+                    ended_s = now() - there.ended_at.get(number, 0.0)
+                    if is_on or ended_s < LONGEST_FETCH_S:
+                        faults.append(f"{number} has lost {hub} too early")
+
+            return handle
+
+        for number, hub in enumerate(hubs):
+            hub.peers.on_lost(lost_by(number))
+        for _ in range(150):
+            await asyncio.sleep(random.expovariate(1 / 3.0))
+            number = random.randrange(3)
+            victim = hubs[number]
+            match random.choices(["stop", "cut", "kill", "tell"], [2, 2, 1, 20])[0]:
+                case "stop":
+                    until = now() + random.expovariate(1 / 20)
+                    victim.bus.stopped_until = max(victim.bus.stopped_until, until)
+                case "cut":
+                    victim.bus.is_cut = True
+                    mend = random.expovariate(1 / 20)
+                    loop.call_later(mend, setattr, victim.bus, "is_cut", False)
+                case "kill":
+                    victim.kill()
+                    hubs[number] = Hub(net, number, 3)
+                    hubs[number].peers.on_lost(lost_by(number))
+                case "tell":
+                    for other in victim.others:
+                        victim.tell(other)
+        net.lost = 0.0
+        await asyncio.sleep(200.0)
+        assert all(hub.is_whole for hub in hubs)
+        assert not faults
+        assert sum(hub.peers.garbage for hub in hubs) == 0
+        for hub in hubs:
+            for other in hub.others:
+                hub.tell(other)
+        await asyncio.sleep(TICK_S)
+        for hub in hubs:
+            for other in hub.others:
+                assert hubs[other].heard[hub.peers.number] == hub._told[other]
+
+    run(test(), seed)

@@ -1,0 +1,384 @@
+"""checkpoints: real folders of RocksDB, and a kill before each change of a file system."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xxhash import xxh3_64_hexdigest
+
+from tests.contracts.frontier import link
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
+from webcrawl.frontier.mailbox import JUMP, FoundLink
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub import checkpoints
+from webcrawl.hub.buckets import Buckets
+from webcrawl.hub.checkpoints import (
+    NAME,
+    STATE,
+    Checkpoint,
+    CheckpointError,
+    Checkpoints,
+    files_of,
+    find_checkpoint,
+    folder_of,
+    newest,
+    restore,
+    write_checkpoint,
+)
+
+HUBS, HUB = 3, 1
+HEADER = Checkpoint("20261126180000-abcdef", HUBS, HUB)
+CHANGES = {"open", "os.link", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.utime"}
+
+
+class KilledError(BaseException):
+    """In the place of the end of a process."""
+
+
+class Killer:
+    """Ends this process, as far as its files know, before change number `at`, 1 the first."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.left is not None and event in CHANGES:
+            self.left -= 1
+            if self.left <= 0:  # nothing is tidied up after a kill
+                raise KilledError
+
+    @contextmanager
+    def kill(self, at: int) -> Iterator[None]:
+        """`killed` says whether it was."""
+        self.left, self.killed = at, False
+        try:
+            yield
+        except KilledError:
+            self.killed = True
+        finally:
+            self.left = None
+
+
+KILLER = Killer()
+
+
+def host_in(hub: int) -> str:
+    buckets = Buckets(HUBS)
+    names = (f"host{number}.example" for number in range(100))
+    return next(name for name in names if buckets.hub_of(name) == hub)
+
+
+def hub_in(jobdir: Path) -> LocalFrontier:
+    policy = Policy(politeness=Politeness(0.0, 0.0))
+    return LocalFrontier(jobdir, policy, abroad=Buckets(HUBS).abroad(HUB))
+
+
+async def put(frontier: LocalFrontier, *names: str, hub: int = HUB) -> None:
+    await frontier.put([link(f"http://{host_in(hub)}/{name}") for name in names], 0.0)
+
+
+def pending_in(jobdir: Path) -> int:
+    async def look() -> int:
+        frontier = hub_in(jobdir)
+        await frontier.close()
+        return frontier.counters.pending
+
+    return asyncio.run(look())
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> tuple[dict[str, Path], dict[str, Path]]:
+    """The files of a hub with one queued URL, and with two."""
+
+    async def make() -> tuple[dict[str, Path], dict[str, Path]]:
+        frontier = hub_in(tmp_path / "job")
+        (tmp_path / "job" / STATE).write_bytes(b"state")
+        folders = tmp_path / "first", tmp_path / "second"
+        for folder in folders:
+            await put(frontier, folder.name)
+            await frontier.checkpoint(folder)
+        await frontier.close()
+        first, second = (files_of(folder, tmp_path / "job") for folder in folders)
+        return first, second
+
+    return asyncio.run(make())
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # no power fails here
+
+
+def replaced(**changes: Any) -> Checkpoint:
+    return Checkpoint(HEADER.crawl, HUBS, **{"hub": HUB} | changes)
+
+
+# Making
+
+
+def test_a_kill_at_each_step_leaves_a_whole_checkpoint(
+    tmp_path: Path, states: tuple[dict[str, Path], ...]
+) -> None:
+    first, second = states
+    found: set[float] = set()
+    for at in count(1):
+        root = tmp_path / f"root{at}"
+        root.mkdir()
+        write_checkpoint(root, replaced(time=1.0), first)
+        with KILLER.kill(at):
+            write_checkpoint(root, replaced(time=2.0), second)
+        folder, last = find_checkpoint(root)
+        found.add(last.time)
+        assert last.files.keys() == (first if last.time == 1.0 else second).keys()
+        for name, file in last.files.items():
+            assert xxh3_64_hexdigest((folder / name).read_bytes()) == file.digest
+        write_checkpoint(root, replaced(time=2.0), second)
+        [home] = root.iterdir()
+        assert len(list(home.iterdir())) == 1
+        if not KILLER.killed:
+            break
+    assert found == {1.0, 2.0}
+    assert at > 2 * len(second)
+
+
+def test_only_new_files_are_copied(tmp_path: Path, states: tuple[dict[str, Path], ...]) -> None:
+    first, second = states
+    write_checkpoint(tmp_path, HEADER, first)
+    before = newest(folder_of(tmp_path, HEADER))
+    assert before is not None
+    kept = {name: (before[0] / name).stat().st_ino for name in before[1].files}
+    write_checkpoint(tmp_path, HEADER, second)
+    last = newest(folder_of(tmp_path, HEADER))
+    assert last is not None
+    same = {name for name in last[1].files if (last[0] / name).stat().st_ino == kept.get(name)}
+    tables = {name for name in first if name.endswith(".sst")}
+    assert tables | {STATE} <= same < last[1].files.keys()
+    assert not any((last[0] / name).samefile(path) for name, path in second.items()), "copies"
+
+
+def test_two_crawls_and_two_hubs_in_one_folder_do_not_touch_each_other(
+    tmp_path: Path, states: tuple[dict[str, Path], ...]
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    headers = HEADER, replaced(hub=0), Checkpoint("20261126180001-abcdef", HUBS, HUB)
+    for header in headers:
+        write_checkpoint(root, header, states[0])
+    for header in headers:
+        assert find_checkpoint(folder_of(root, header))[1].crawl == header.crawl
+    with pytest.raises(CheckpointError, match="give one of .*abcdef-hub-0, .*abcdef-hub-1, "):
+        find_checkpoint(root)
+
+
+class Run:
+    """A hub with checkpoints, each as soon as it can be made."""
+
+    def __init__(self, root: Path, jobdir: Path) -> None:
+        self.frontier = hub_in(jobdir)
+        self.kept: list[Mapping[int, int]] = []
+        self.made = asyncio.Event()
+        self.serves = True
+        self.checkpoints = Checkpoints(
+            root,
+            jobdir,
+            HEADER,
+            self.frontier,
+            serves=lambda: self.serves,
+            on_made=self._on_made,
+        )
+        self.made.clear()
+
+    def _on_made(self, inbox: Mapping[int, int]) -> None:
+        self.kept.append(inbox)
+        self.made.set()
+
+    async def next(self) -> None:
+        """The next checkpoint that begins after this call."""
+        for _ in range(2):
+            self.made.clear()
+            await asyncio.wait_for(self.made.wait(), 60)
+
+    async def end(self, *, is_clean: bool) -> None:
+        self.checkpoints.stop()
+        await self.frontier.close()
+        await self.checkpoints.close(is_clean=is_clean)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "INTERVAL_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
+    root, new = tmp_path / "checkpoints", tmp_path / "new"
+
+    async def crawl() -> None:
+        run = Run(root, tmp_path / "old")
+        assert run.checkpoints.age == "there is no checkpoint yet"
+        await put(run.frontier, "found")
+        await put(run.frontier, "sent", "also", hub=0)
+        mail = [FoundLink(link(f"http://{host_in(HUB)}/received"))]
+        await run.frontier.call(lambda state: state.receive(2, 1, mail, 0.0))
+        await run.next()
+        assert run.checkpoints.age == "the last checkpoint is 0 min old"
+        run.serves = False  # another process has taken over
+        await put(run.frontier, "lost")
+        await put(run.frontier, "lost", hub=2)
+        await run.end(is_clean=True)
+        assert run.kept[0] == {}
+        assert run.kept[-1] == {2: 1}
+
+    async def resume() -> None:
+        run = Run(root, new)
+        assert run.kept == [{2: 1}]
+        assert run.frontier.counters.pending == 2
+        assert run.frontier.inbox == {2: 1}
+        assert run.frontier.outbox == {0: (1, 2 + JUMP), 2: (1 + JUMP, JUMP)}
+        await put(run.frontier, "last")
+        await run.end(is_clean=True)
+
+    asyncio.run(crawl())
+    restore(find_checkpoint(root), new)
+    asyncio.run(resume())
+    shutil.rmtree(new)
+    restore(find_checkpoint(root), new)
+    assert pending_in(new) == 3, "a clean end is a checkpoint"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_cannot_be_written_is_a_line_and_the_crawl_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, away = tmp_path / "checkpoints", tmp_path / "away"
+
+    def lines() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+
+    async def crawl() -> None:
+        run = Run(root, tmp_path / "job")
+        await put(run.frontier, "1")
+        await run.next()
+        root.rename(away)  # a mount that is lost
+        while not lines():
+            await asyncio.sleep(0)
+        await put(run.frontier, "2")
+        away.rename(root)
+        await run.next()
+        await run.end(is_clean=False)
+
+    asyncio.run(crawl())
+    said = f"CLUSTER_CHECKPOINTS: {root}: No such file or directory; the last checkpoint is 0 min"
+    assert all(line.startswith(said) for line in lines())
+    restore(find_checkpoint(root), tmp_path / "new")
+    assert pending_in(tmp_path / "new") == 2
+
+
+# Restoring
+
+
+def test_a_kill_at_each_step_of_a_restore_leaves_one_that_can_be_restored(
+    tmp_path: Path, states: tuple[dict[str, Path], ...]
+) -> None:
+    write_checkpoint(tmp_path, HEADER, states[1])
+    found = find_checkpoint(folder_of(tmp_path, HEADER))
+    for at in count(1):
+        jobdir = tmp_path / f"job{at}"
+        with KILLER.kill(at):
+            restore(found, jobdir)
+        if (jobdir / FOLDER).exists():
+            assert pending_in(jobdir) == 2
+        else:
+            restore(found, jobdir)
+        assert (jobdir / STATE).read_bytes() == b"state"
+        if not KILLER.killed:
+            break
+    assert at > 2 * len(states[1])
+
+
+def truncated(folder: Path, table: Path) -> None:
+    table.write_bytes(table.read_bytes()[:-1])
+
+
+def changed(folder: Path, table: Path) -> None:
+    data = bytearray(table.read_bytes())
+    data[0] ^= 1
+    table.write_bytes(data)
+
+
+def removed(folder: Path, table: Path) -> None:
+    table.unlink()
+
+
+def torn(folder: Path, table: Path) -> None:
+    (folder / NAME).write_bytes((folder / NAME).read_bytes()[:-9])
+
+
+def of_a_later_version(folder: Path, table: Path) -> None:
+    (folder / NAME).write_text(json.dumps({"form": 2, "new": []}))
+
+
+def with_another_file(folder: Path, table: Path) -> None:
+    header = json.loads((folder / NAME).read_text())
+    header["files"]["../x"] = header["files"][STATE]
+    (folder / NAME).write_text(json.dumps(header))
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (truncated, r"is damaged: frontier/.*\.sst is not as it was written"),
+        (changed, r"is damaged: frontier/.*\.sst is not as it was written"),
+        (removed, r"is damaged: frontier/.*\.sst is not as it was written"),
+        (torn, "is damaged"),
+        (with_another_file, "names other files"),
+        (of_a_later_version, "has form 2, this version reads 1"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(
+    tmp_path: Path, states: tuple[dict[str, Path], ...], damage: Any, problem: str
+) -> None:
+    write_checkpoint(tmp_path, HEADER, states[0])
+    [folder] = folder_of(tmp_path, HEADER).iterdir()
+    damage(folder, next((folder / FOLDER).glob("*.sst")))
+    with pytest.raises(CheckpointError, match=problem):
+        restore(find_checkpoint(folder_of(tmp_path, HEADER)), tmp_path / "new")
+    assert not (tmp_path / "new" / FOLDER).exists()
+
+
+def test_a_frontier_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    db = Database(tmp_path / "job" / FOLDER)
+    db.put(rows.IDENTITY, b'{"format": 99}')
+    db.commit()
+    db.close()
+    write_checkpoint(tmp_path, HEADER, files_of(tmp_path / "job" / FOLDER, tmp_path / "job"))
+    with pytest.raises(StoreError, match="has format 99, this version reads"):
+        restore(find_checkpoint(folder_of(tmp_path, HEADER)), tmp_path / "new")
+
+
+def test_a_folder_that_is_not_empty_is_refused(
+    tmp_path: Path, states: tuple[dict[str, Path], ...]
+) -> None:
+    write_checkpoint(tmp_path, HEADER, states[0])
+    found = find_checkpoint(folder_of(tmp_path, HEADER))
+    with pytest.raises(CheckpointError, match="job is not empty"):
+        restore(found, tmp_path / "job")
+    with pytest.raises(CheckpointError, match="has no checkpoint"):
+        find_checkpoint(tmp_path / "job")

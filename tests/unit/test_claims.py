@@ -1,0 +1,156 @@
+"""Which hub a new process with JOBDIR is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec import json
+
+from tests.unit import virtualtime
+from tests.unit.test_hub_records import Process, Records
+from webcrawl.hub.bus import Entry, Refused
+from webcrawl.hub.claims import (
+    ABANDONED_S,
+    Claim,
+    ClaimError,
+    claim_number,
+    read_claim,
+    write_claim,
+)
+from webcrawl.hub.packets import SILENCE_S
+from webcrawl.hub.records import CRAWL, CrawlRecord
+
+
+def claim(records: Records, crawl: str = "A", settings: str = "hash", hubs: int = 2) -> Claim:
+    async def test() -> Claim:
+        wanted = CrawlRecord("1", crawl, settings, hubs)
+        return await claim_number(records, wanted, "someone", lambda line: None)
+
+    return virtualtime.run(test())
+
+
+def begin(records: Records, got: Claim) -> Process:
+    process = Process(records, f"hub-{got.number}", got.crawl, claim=got, is_new=True)
+    assert process.check() == SILENCE_S
+    return process
+
+
+def test_each_process_claims_the_lowest_number_without_owner_and_the_first_gives_the_id() -> None:
+    records = Records()
+    first, second = claim(records, "A"), claim(records, "B")
+    assert (first, second) == (Claim("A", 0, 2), Claim("A", 1, 2))
+    begin(records, first)
+    begin(records, second)
+    with pytest.raises(Refused, match="all 2 hubs have owners: without JOBDIR this machine"):
+        claim(records)
+
+
+def test_a_claim_of_a_process_that_died_before_it_began_can_be_claimed_again() -> None:
+    records = Records()
+    died = claim(records)
+    begin(records, claim(records))
+    assert claim(records) == died
+
+
+def test_a_claim_that_begins_meanwhile_is_left() -> None:
+    records = Records()
+    first = claim(records)
+    begin(records, claim(records))
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(ABANDONED_S / 2, records.entries.update, begun.entries)
+        wanted = CrawlRecord("1", "B", "hash", 2)
+        await claim_number(records, wanted, "someone", lambda line: None)
+
+    begun = Records()
+    begun.entries, begun._revision = dict(records.entries), 100
+    begin(begun, first)
+    with pytest.raises(Refused, match="all 2 hubs have owners"):
+        virtualtime.run(test())
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        ({"hubs": 3}, "has CLUSTER_HUBS=2, and this process 3"),
+        ({"settings": "other"}, "has other settings"),
+    ],
+)
+def test_a_process_that_does_not_fit_is_refused(other: dict[str, int], problem: str) -> None:
+    records = Records()
+    claim(records)
+    with pytest.raises(Refused, match=problem):
+        claim(records, **other)  # type: ignore[arg-type]
+
+
+def test_a_crawl_that_has_ended_is_followed_by_another_one() -> None:
+    records = Records()
+    begin(records, claim(records)).end("finished")
+    assert claim(records, "B") == Claim("B", 0, 2)
+    assert claim(records, "C") == Claim("B", 1, 2)
+
+
+def test_a_hub_that_lives_writes_lost_records_again_before_another_crawl_begins() -> None:
+    records = Records()
+    process = begin(records, claim(records))
+    records.entries.clear()
+
+    async def test() -> Claim:
+        loop = asyncio.get_running_loop()
+        loop.call_later(2.0, records.entries.update, written.entries)
+        wanted = CrawlRecord("1", "B", "hash", 2)
+        return await claim_number(records, wanted, "someone", lambda line: None)
+
+    process.check(2.0)
+    written = Records()
+    written.entries = dict(records.entries)
+    records.entries.clear()
+    assert virtualtime.run(test()) == Claim("A", 1, 2)
+
+
+def test_garbage_in_place_of_the_crawl_is_replaced() -> None:
+    records = Records()
+    records.entries[CRAWL] = Entry(b"\xff{", 90)
+    assert claim(records) == Claim("A", 0, 2)
+
+
+def test_a_hub_that_is_resumed_with_other_settings_while_others_run_is_refused() -> None:
+    records = Records()
+    first, second = claim(records), claim(records)
+    running = begin(records, first)
+    begin(records, second).end("", is_free=True)
+    changed = Process(records, "again", "A", claim=second, settings="changed")
+    changed.check()
+    running.check(2.0)
+    with pytest.raises(Refused, match="runs on this bus with other settings"):
+        changed.check(2.0)
+
+
+def test_hubs_that_are_all_resumed_with_other_settings_go_on() -> None:
+    records = Records()
+    claims = claim(records), claim(records)
+    for each in claims:
+        begin(records, each).end("", is_free=True)
+    hubs = [Process(records, "x", "A", claim=each, settings="changed") for each in claims]
+    for hub in hubs:
+        hub.check()
+    assert [hub.check(SILENCE_S) for hub in hubs] == [SILENCE_S] * 2
+    assert records.crawl.settings == "changed"
+
+
+def test_the_claim_is_kept_in_jobdir(tmp_path: Path) -> None:
+    assert read_claim(tmp_path) is None
+    write_claim(tmp_path, Claim("A", 1, 2))
+    assert read_claim(tmp_path) == Claim("A", 1, 2)
+    with pytest.raises(ClaimError, match="cannot be written"):
+        write_claim(tmp_path / "none", Claim("A", 1, 2))
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", json.encode(Claim("A", 2, 2))])
+def test_a_damaged_claim_is_one_line(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "hub.json").write_bytes(data)
+    with pytest.raises(ClaimError, match=r"hub\.json cannot be"):
+        read_claim(tmp_path)

@@ -1,0 +1,138 @@
+"""Which hub of its crawl a process with JOBDIR is: it claims a number on the bus, and keeps it.
+
+With several hubs, the number decides which hosts a frontier has. So it is claimed before the
+frontier is opened, once, and stays in `hub.json` in JOBDIR. The first claim also gives the crawl
+its ID. `records` takes over from there.
+
+A number that was claimed and not begun belongs to a process that opens its frontier now, or has
+died: after ABANDONED_S another process may claim it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import DecodeError, Struct, json
+
+from webcrawl.hub.bus import Bus, Refused
+from webcrawl.hub.packets import hub_subject
+from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.wording import printable
+
+NAME: Final = "hub.json"  # in JOBDIR
+WIPED_S: Final = 3.0  # a hub that lives has written a lost record again
+ABANDONED_S: Final = 60.0
+_LOOK_S: Final = 1.0
+
+
+class Claim(Struct, frozen=True):
+    """Hub `number` of the `hubs` hubs of a crawl."""
+
+    crawl: str  # its ID
+    number: int
+    hubs: int
+
+
+class ClaimError(Exception):
+    """`hub.json` cannot be used: one line."""
+
+
+def read_claim(jobdir: Path) -> Claim | None:
+    """The claim that is kept in JOBDIR; None if there is none. ClaimError."""
+    path = jobdir / NAME
+    try:
+        claim = json.decode(path.read_bytes(), type=Claim)
+    except FileNotFoundError:
+        return None
+    except (OSError, DecodeError) as error:
+        raise ClaimError(f"{path} cannot be read: {error}") from None
+    if not 0 <= claim.number < claim.hubs:
+        raise ClaimError(f"{path} cannot be used: there is no hub {claim.number} of {claim.hubs}")
+    return claim
+
+
+def write_claim(jobdir: Path, claim: Claim) -> None:
+    """Keep `claim` in JOBDIR. After a loss of power it is there, or the file is not. ClaimError."""
+    part = jobdir / f"{NAME}.part"
+    try:
+        with part.open("wb") as file:
+            file.write(json.encode(claim))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(jobdir / NAME)
+        folder = os.open(jobdir, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise ClaimError(f"{jobdir / NAME} cannot be written: {error.strerror}") from None
+
+
+async def claim_number(
+    bus: Bus, wanted: CrawlRecord, owner: str, say: Callable[[str], None]
+) -> Claim:
+    """Claim the lowest number without an owner, for the new process `owner`. BusError, Refused.
+
+    `wanted` is the crawl as this process would begin it, with an ID that no crawl had before.
+    """
+    crawl = await _join(bus, wanted)
+    waited_s, abandoned = 0.0, dict[int, int]()  # revisions of claims that have not begun
+    while True:
+        for number in range(crawl.hubs):
+            found, revision = await read(bus, hub_subject(number), OwnerRecord)
+            if found is not None and found.crawl == crawl.id:
+                if found.has_begun or abandoned.setdefault(number, revision) != revision:
+                    abandoned.pop(number, None)
+                    continue
+                if waited_s < ABANDONED_S:
+                    continue
+            mine = OwnerRecord(crawl.id, owner, 0, is_free=True, has_begun=False)
+            if await bus.put(hub_subject(number), json.encode(mine), revision) is not None:
+                return Claim(crawl.id, number, crawl.hubs)
+        if not abandoned:
+            line = (
+                f"all {crawl.hubs} hubs have owners: without JOBDIR this machine fetches for them"
+            )
+            raise Refused(line)
+        if not waited_s:
+            say(f"waits for hub {min(abandoned)}, which has not begun")
+        await asyncio.sleep(_LOOK_S)
+        waited_s += _LOOK_S
+
+
+async def _join(bus: Bus, wanted: CrawlRecord) -> CrawlRecord:
+    """The crawl on the bus; `wanted`, if there is none. BusError, Refused."""
+    has_waited = False
+    while True:
+        found, revision = await read(bus, CRAWL, CrawlRecord)
+        if found is None and not has_waited:
+            has_waited = True
+            await asyncio.sleep(WIPED_S)
+        elif found is None or found.end:
+            if await bus.put(CRAWL, json.encode(wanted), revision) is not None:
+                return wanted
+        else:
+            _check(found, wanted)
+            return found
+
+
+def _check(found: CrawlRecord, wanted: CrawlRecord) -> None:
+    """Refused if this process cannot be a hub of the crawl on the bus."""
+    crawl = f"the crawl {found.id} on this bus"
+    if found.version != wanted.version:
+        line = f"{crawl} is crawled with webcrawl {found.version}, and this is {wanted.version}"
+        raise Refused(printable(f"{line}: run the same version on all machines"))
+    if found.hubs != wanted.hubs:
+        line = f"{crawl} has CLUSTER_HUBS={found.hubs}, and this process {wanted.hubs}"
+        raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))
+    if found.settings != wanted.settings:
+        line = f"{crawl} has other settings, or other arguments of the spider: set the same"
+        raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))
