@@ -31,7 +31,7 @@ pictures: $(VENV)/.scan $(VENV)/.test ## the pictures of the docs, from a small 
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
 check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 
 test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests

@@ -138,25 +138,24 @@ def test_another_order_is_refused_and_another_scope_is_logged(tmp_path: Path) ->
     assert "SCOPE_DENY is ['example.net'], and was []" in wider.log
 
 
-@pytest.mark.parametrize("case", ["foreign", "torn"])
-def test_an_invalid_jobdir_is_refused_with_one_line(tmp_path: Path, case: str) -> None:
-    job = tmp_path / "job"
+def test_an_invalid_jobdir_is_refused_with_one_line(tmp_path: Path) -> None:
+    foreign, torn = tmp_path / "foreign", tmp_path / "job"
+    (foreign / "frontier").mkdir(parents=True)
+    (foreign / "frontier" / "thesis.txt").touch()
     with running(*WORLD, *PROMISES) as web:
-        if case == "foreign":
-            (job / "frontier").mkdir(parents=True)
-            (job / "frontier" / "thesis.txt").touch()
-        else:
-            start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
-            (job / "frontier" / "CURRENT").write_text("MANIFEST-999999\n")
-        asked = web.ledger()["totals"].get("requests", 0)
-        result = start(tmp_path, web).wait(60)
-        assert web.ledger()["totals"].get("requests", 0) == asked
-    assert result.exit_code == 1
-    assert "Traceback" not in result.log, result.log[-3000:]
-    (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
-    problem = line.partition(" ERROR: ")[2]
-    assert problem.startswith(f"JOBDIR: {job}")
-    assert result.log.splitlines()[-1] == f"the crawl ended by an error: {problem}"
+        start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
+        (torn / "frontier" / "CURRENT").write_text("MANIFEST-999999\n")
+        asked = web.ledger()["totals"]["requests"]
+        for job in (foreign, torn):
+            result = start(tmp_path, web, JOBDIR=job).wait(60)
+            assert web.ledger()["totals"]["requests"] == asked
+            assert result.exit_code == 1
+            assert "Traceback" not in result.log, result.log[-3000:]
+            (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
+            problem = line.partition(" ERROR: ")[2]
+            assert problem.startswith(f"JOBDIR: {job}")
+            last = result.log.splitlines()[-1]
+            assert last == f"the crawl ended by an error: {problem}"
 
 
 def test_a_frontier_can_be_inspected_while_its_crawl_runs(tmp_path: Path) -> None:
@@ -200,20 +199,20 @@ mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $co
 
 
 @mounts
-@pytest.mark.parametrize("setting", ["JOBDIR", "WARC_DIR"])
-def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path, setting: str) -> None:
+@mounts
+def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
         asked = web.ledger()["totals"]["requests"]
-        folder = tmp_path / {"JOBDIR": "job", "WARC_DIR": "warc"}[setting]
-        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        within = (*VIEW, "sh", "-c", READ_ONLY, str(folder))
-        result = start(tmp_path, web, within=within, REPORT_DIR=tmp_path).wait(60)
-        assert web.ledger()["totals"]["requests"] == asked
-        assert result.exit_code in (1, 2)
-        assert "Traceback" not in result.log, result.log[-3000:]
-        assert {path: path.read_bytes() for path in before} == before
-        assert sum(str(folder) in line for line in errors(result.log)) == 1, result.log[-3000:]
+        for folder in (tmp_path / "job", tmp_path / "warc"):
+            before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            within = (*VIEW, "sh", "-c", READ_ONLY, str(folder))
+            result = start(tmp_path, web, within=within, REPORT_DIR=tmp_path).wait(60)
+            assert web.ledger()["totals"]["requests"] == asked
+            assert result.exit_code in (1, 2)
+            assert "Traceback" not in result.log, result.log[-3000:]
+            assert {path: path.read_bytes() for path in before} == before
+            assert sum(str(folder) in line for line in errors(result.log)) == 1, result.log[-3000:]
         assert_one_crawl(web, start(tmp_path, web).wait(), UNDER_WAY_MAX)
 
 
