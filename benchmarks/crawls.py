@@ -26,7 +26,7 @@ from benchmarks.here import ROOT
 from simweb import Running, cli, faults, running
 from simweb.model import World
 from simweb.origins import Ports
-from webcrawl.experiments.watching import Sample, watch
+from webcrawl.tools.sweep.watching import Sample, watch
 
 # Pages of 25 kB and 100 links, like the median page of the web. Four fifths of the links are a menu
 # that all pages of a host share. Three pages in ten are sent with gzip, one in twenty is a 404.

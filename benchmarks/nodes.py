@@ -19,7 +19,7 @@ from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 from benchmarks.here import ROOT
-from webcrawl.experiments.watching import cpu_s_of
+from webcrawl.tools.sweep.watching import cpu_s_of
 
 NO_SERVER = "there is no nats-server. Install one: apt-get install nats-server (Debian, Ubuntu)"
 _START_S = 20.0

@@ -28,9 +28,10 @@ from benchmarks.scale_model import (
     time_of_share,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
-from webcrawl.experiments.plots import MISSING, Line, Panel, save
 from webcrawl.hub.buckets import HUBS_MAX
 from webcrawl.settings import DOWNLOAD_DELAY
+from webcrawl.tools.sweep.plots import Line, Panel, save
+from webcrawl.wording import needs_extra
 
 DAY_S = 86_400.0
 HUBS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -127,8 +128,8 @@ def measure(arguments: argparse.Namespace) -> str:
     if arguments.plot:
         try:
             draw(arguments.plot, rows)
-        except ModuleNotFoundError:
-            raise NotDone(MISSING) from None
+        except ModuleNotFoundError as error:
+            raise NotDone(needs_extra("--plot", str(error.name), "tools")) from None
     return summary(web, rows, arguments)
 
 

@@ -18,8 +18,8 @@ from statistics import fmean
 
 from benchmarks.crawls import Cost, NotDone, check, crawl, pages_per_s, serving, world
 from benchmarks.here import ROOT
-from webcrawl.experiments.plots import Line, Panel, save
-from webcrawl.experiments.watching import Sample
+from webcrawl.tools.sweep.plots import Line, Panel, save
+from webcrawl.tools.sweep.watching import Sample
 
 BINS = 240
 WARM_UP = 0.02  # share of the crawl, left out of its first quarter

@@ -25,71 +25,65 @@ except ImportError:  # uvloop does not support Windows
 DESCRIPTION = "Serve a simulated web on loopback: DNS, many hosts, and a ledger that judges."
 
 
+# The options of fields, in the order of `--help`: name, placeholder and help.
+Rows = dict[str, tuple[str, str, str]]
+WORLD: Rows = {
+    "seed": ("seed", "N", "each N makes another web"),
+    "hosts": ("hosts", "N", "hosts"),
+    "pages_per_host": ("pages-per-host", "N", "mean number of pages per host"),
+    "ips": ("ips", "N", "IP addresses; 0: 2/3 of hosts"),
+    "seeds": ("seeds", "N", "seed URLs; 0: 1/10 of hosts"),
+    "page_bytes": ("page-bytes", "N", "mean size of a page"),
+    "menu": ("menu", "N", "links on every page of a host, in addition to 5 to 50 other links"),
+    "br_share": ("br-share", "X", "share of hosts in .br"),
+    "features": (
+        *("features", "LIST"),
+        (
+            "default, all, none, a,b (only these) or -a,-b (without these); * matches any"
+            " characters, a=9 sets a weight; see --list-features"
+        ),
+    ),
+    "change_cycle_s": (
+        *("changes", "S"),
+        (
+            "pages change: 12 %% 28 times in S seconds, 18 %% 4 times, the others seldom; the"
+            " ledger tells how fresh a crawl keeps them; 0: never"
+        ),
+    ),
+    "token": ("token", "NAME", "the crawler's product token in robots.txt"),
+}
+RULES: Rows = {
+    "host_delay_s": ("host-delay", "S", "seconds between two requests to a host"),
+    "ip_delay_s": ("ip-delay", "S", "seconds between two requests to an address"),
+    "crawl_delay_max_s": ("crawl-delay-max", "S", "a longer Crawl-delay is cut to this"),
+    "delay_factor": (
+        *("delay-factor", "X"),
+        "the delay is at least X times the smoothed time to first byte; 0: not judged",
+    ),
+    "adaptive_delay_max_s": ("adaptive-delay-max", "S", "up to here"),
+    "tolerance_s": ("tolerance", "S", "accept requests this much too early"),
+    "scope_suffix": ("scope-suffix", ".br", "suffix of the hosts in scope (all)"),
+    "partial": ("partial", "", "the crawl may stop anywhere: do not look for missing pages"),
+}
+SERVING: Rows = {
+    "port": ("port", "PORT", "port of HTTP; 0 here and below: any free port"),
+    "secure_port": ("https-port", "PORT", "port of HTTPS"),
+    "dns_port": ("dns-port", "PORT", "port of DNS"),
+    "control_port": ("control-port", "PORT", "port of ledger and control"),
+    "slowness": ("slowness", "X", "multiply all pauses by X"),
+    "seeds_out": ("seeds-out", "FILE", "write the seed list here"),
+    "journal": (
+        *("journal", "FILE"),
+        "write a line of JSON for each request and each answer to FILE",
+    ),
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_world(parser.add_argument_group("the world"))
-    _add_rules(parser.add_argument_group("the rules that the crawler must keep"))
-    _add_serving(parser.add_argument_group("serving"))
-
-
-def _add_world(group: argparse._ArgumentGroup) -> None:
-    default = WorldSpec()
-    group.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="each N makes another web (%(default)s)"
-    )
-    group.add_argument(
-        "--hosts", type=int, default=default.hosts, metavar="N", help="hosts (%(default)s)"
-    )
-    group.add_argument(
-        "--pages-per-host",
-        type=float,
-        default=default.pages_per_host,
-        metavar="N",
-        help="mean number of pages per host (%(default)s)",
-    )
-    group.add_argument(
-        "--ips", type=int, default=0, metavar="N", help="IP addresses (2/3 of hosts)"
-    )
-    group.add_argument(
-        "--seeds", type=int, default=0, metavar="N", help="seed URLs (1/10 of hosts)"
-    )
-    group.add_argument(
-        "--page-bytes",
-        type=int,
-        default=default.page_bytes,
-        metavar="N",
-        help="mean size of a page (%(default)s)",
-    )
-    group.add_argument(
-        "--menu",
-        type=int,
-        default=default.menu,
-        metavar="N",
-        help="links on every page of a host, in addition to 5 to 50 other links (%(default)s)",
-    )
-    group.add_argument(
-        "--br-share",
-        type=float,
-        default=default.br_share,
-        metavar="X",
-        help="share of hosts in .br (%(default)s)",
-    )
-    group.add_argument(
-        "--features",
-        default=default.features,
-        metavar="LIST",
-        help="default, all, none, a,b (only these) or -a,-b (without these); * matches any "
-        "characters, a=9 sets a weight; see --list-features",
-    )
-    group.add_argument(
-        "--changes",
-        type=float,
-        default=0.0,
-        metavar="S",
-        help="pages change: 12 %% 28 times in S seconds, 18 %% 4 times, the others seldom; the"
-        " ledger tells how fresh a crawl keeps them (%(default)s: never)",
-    )
-    group.add_argument("--list-features", action="store_true", help="print the features and exit")
-    group.add_argument(
+    world = parser.add_argument_group("the world")
+    _add(world, WorldSpec(), WORLD)
+    world.add_argument("--list-features", action="store_true", help="print the features and exit")
+    world.add_argument(
         "--survey",
         type=int,
         nargs="?",
@@ -98,147 +92,63 @@ def _add_world(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="serve the world of a list of N URLs (300000); the ledger has the expected counts",
     )
-
-
-def _add_rules(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--host-delay",
-        type=float,
-        default=0.5,
-        metavar="S",
-        help="seconds between two requests to a host (%(default)s)",
-    )
-    group.add_argument(
-        "--ip-delay",
-        type=float,
-        default=0.0,
-        metavar="S",
-        help="seconds between two requests to an address (%(default)s)",
-    )
-    group.add_argument(
-        "--crawl-delay-max",
-        type=float,
-        default=float("inf"),
-        metavar="S",
-        help="a longer Crawl-delay is cut to this (no limit)",
-    )
-    group.add_argument(
-        "--delay-factor",
-        type=float,
-        default=0.0,
-        metavar="X",
-        help="the delay is at least X times the smoothed time to first byte (not judged)",
-    )
-    group.add_argument(
-        "--adaptive-delay-max",
-        type=float,
-        default=float("inf"),
-        metavar="S",
-        help="up to here (no limit)",
-    )
-    group.add_argument(
-        "--tolerance",
-        type=float,
-        default=0.0,
-        metavar="S",
-        help="accept requests this much too early (%(default)s)",
-    )
-    group.add_argument(
-        "--scope-suffix", default="", metavar=".br", help="suffix of the hosts in scope (all)"
-    )
-    group.add_argument(
-        "--partial",
-        action="store_true",
-        help="the crawl may stop anywhere: do not look for missing pages",
-    )
-    group.add_argument(
-        "--token",
-        default=WorldSpec().token,
-        help="the crawler's product token in robots.txt (%(default)s)",
-    )
-
-
-def _add_serving(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--port", type=int, default=0, help="port of HTTP; 0 here and below: any free port"
-    )
-    group.add_argument("--https-port", type=int, default=0, metavar="PORT")
-    group.add_argument("--dns-port", type=int, default=0, metavar="PORT")
-    group.add_argument("--control-port", type=int, default=0, metavar="PORT")
-    group.add_argument(
-        "--slowness",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="multiply all pauses by X (%(default)s)",
-    )
-    group.add_argument(
+    _add(parser.add_argument_group("the rules that the crawler must keep"), Rules(), RULES)
+    serving = parser.add_argument_group("serving")
+    _add(serving, Options(), SERVING)
+    serving.add_argument(
         "--prepared",
         type=int,
         default=0,
         metavar="MB",
         help="make this many megabytes of pages before the first request (%(default)s)",
     )
-    group.add_argument("--seeds-out", default="", metavar="FILE", help="write the seed list here")
-    group.add_argument(
-        "--journal",
-        default="",
-        metavar="FILE",
-        help="write a line of JSON for each request and each answer to FILE",
+    serving.add_argument(
+        "--human", action="store_true", help="print text for people instead of JSON"
     )
-    group.add_argument("--human", action="store_true", help="print text for people instead of JSON")
-    group.add_argument(
+    serving.add_argument(
         "--strict", action="store_true", help="exit code 1 if there are violations or missing pages"
     )
 
 
+def _add(group: argparse._ArgumentGroup, spec: object, rows: Rows) -> None:
+    """Add an option for each row. `spec` has the defaults."""
+    for field, (name, placeholder, text) in rows.items():
+        default = getattr(spec, field)
+        if default is False:
+            group.add_argument(f"--{name}", dest=field, action="store_true", help=text)
+            continue
+        shown = f"{text} (%(default)s)" if default != "" else text
+        group.add_argument(
+            f"--{name}",
+            dest=field,
+            type=type(default),
+            default=default,
+            metavar=placeholder,
+            help=shown,
+        )
+
+
 def options(args: argparse.Namespace) -> Options:
     """The options of the server. Raises ValueError: one line with the name of the option."""
-    for name in ("port", "https_port", "dns_port", "control_port"):
-        if not 0 <= getattr(args, name) <= 65535:
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} {getattr(args, name)}: ports are 0 to 65535")
+    for field, (name, placeholder, _) in SERVING.items():
+        port = getattr(args, field)
+        if placeholder == "PORT" and not 0 <= port <= 65535:
+            raise ValueError(f"--{name} {port}: ports are 0 to 65535")
     if args.survey:
         spec = survey.spec(args.survey, args.seed, args.page_bytes, args.menu)
     else:
-        spec = WorldSpec(
-            seed=args.seed,
-            hosts=args.hosts,
-            pages_per_host=args.pages_per_host,
-            ips=args.ips,
-            features=args.features,
-            br_share=args.br_share,
-            page_bytes=args.page_bytes,
-            menu=args.menu,
-            seeds=args.seeds,
-            host_delay_s=args.host_delay,
-            token=args.token,
-            change_cycle_s=args.changes,
-        )
-    rules = Rules(
-        host_delay_s=args.host_delay,
-        ip_delay_s=args.ip_delay,
-        crawl_delay_max_s=args.crawl_delay_max,
-        tolerance_s=args.tolerance,
-        scope_suffix=args.scope_suffix,
-        partial=args.partial,
-        delay_factor=args.delay_factor,
-        adaptive_delay_max_s=args.adaptive_delay_max,
-        slowness=args.slowness,
-    )
+        spec = WorldSpec(**_values(args, WORLD), host_delay_s=args.host_delay_s)
     return Options(
         spec=spec,
-        rules=rules,
-        port=args.port,
-        secure_port=args.https_port,
-        dns_port=args.dns_port,
-        control_port=args.control_port,
-        slowness=args.slowness,
+        rules=Rules(**_values(args, RULES), slowness=args.slowness),
         survey_lines=args.survey,
         prepared_bytes=args.prepared << 20,
-        seeds_out=args.seeds_out,
-        journal=args.journal,
+        **_values(args, SERVING),
     )
+
+
+def _values(args: argparse.Namespace, rows: Rows) -> dict[str, Any]:
+    return {field: getattr(args, field) for field in rows}
 
 
 def feature_list() -> str:

@@ -20,7 +20,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PRELOADED = ("commands", "extensions", "middlewares", "pipelines", "scheduler", "spiders")
+PRELOADED = (
+    *("commands", "extensions", "middlewares", "pipelines", "scheduler", "spiders"),
+    *("tools.explain", "tools.trace", "tools.warccheck"),
+)
 
 _servers: list[subprocess.Popen[str]] = []  # at most one, for the process of pytest
 

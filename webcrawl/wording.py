@@ -32,3 +32,8 @@ def size_text(size_bytes: float) -> str:
 def utc_now(timespec: Literal["seconds", "milliseconds"] = "seconds") -> str:
     """The time as in the crawl's files: UTC, ISO 8601, such as "2026-11-23T05:02:31Z"."""
     return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def needs_extra(what: str, module: str, extra: str) -> str:
+    """What the user is told if `module` is missing, which an extra of the package brings."""
+    return f"{what} needs {module}: pip install 'webcrawl[{extra}]'"

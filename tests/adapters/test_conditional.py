@@ -58,15 +58,6 @@ def test_a_visit_is_conditional() -> None:
         )
 
 
-def test_a_page_that_has_changed_comes_whole() -> None:
-    with Server(OK + b"\r\nnew") as server:
-        assert asked(server, last_visit('"1"')) == (
-            ['If-None-Match: "1"'],
-            {"asked": 1},
-            False,
-        )
-
-
 @pytest.mark.parametrize(
     ("visit", "arguments"),
     [
@@ -100,19 +91,3 @@ def test_without_an_archive_no_capture_is_needed() -> None:
     visit = last_visit('"1"', captured_at=0.0)
     with Server(NOT_MODIFIED) as server:
         assert asked(server, visit, settings={"WARC_ENABLED": False})[2]
-
-
-@pytest.mark.parametrize("etag", ['"1"\r\nX-Evil: 1', "*", '"' + "a" * 10_000 + '"'])
-def test_a_stored_validator_cannot_add_a_header(etag: str) -> None:
-    with Server(OK + b"\r\n") as server:
-        assert asked(server, last_visit(etag)) == ([], {"bad_validator": 1}, False)
-        assert b"Evil" not in server.requests[-1]
-
-
-def test_the_body_of_a_304_is_ignored_and_counted() -> None:
-    with Server(NOT_MODIFIED + b"<html>" * 1000) as server:
-        assert asked(server) == (
-            ['If-None-Match: "1"', f"If-Modified-Since: {DATE}"],
-            {"asked": 1, "not_modified": 1, "with_body": 1},
-            True,
-        )

@@ -77,14 +77,17 @@ def test_a_refused_url_is_a_warning(tmp_path: Path, path: str, setting: str, rea
     assert f"WARNING: URLs without an answer: {reason} (" in done.stderr
 
 
+NAME = ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?")
+VALUE = ("DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, ")
+
+
 @pytest.mark.parametrize(
-    "command", [("fetch",), ("parse", "--spider=broad"), ("shell",), ("view",)]
-)
-@pytest.mark.parametrize(
-    ("setting", "line"),
+    ("command", "setting", "line"),
     [
-        ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"),
-        ("DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, "),
+        (("fetch",), *NAME),
+        (("parse", "--spider=broad"), *VALUE),
+        (("shell",), *VALUE),
+        (("view",), *NAME),
     ],
 )
 def test_a_mistake_in_settings_is_one_line(

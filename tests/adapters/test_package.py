@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
+import tomllib
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -19,15 +19,15 @@ from webcrawl import __version__
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "requirements.txt", "setup.py")
+FILES = ("LICENSE", "README.md", "pyproject.toml")
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checkout = tmp_path_factory.mktemp("checkout")
-    for name in ("webcrawl", "seeds"):
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    no_bytecode = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl", ignore=no_bytecode)
     for name in FILES:
         shutil.copy(ROOT / name, checkout)
     return checkout
@@ -35,12 +35,17 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the installed package. Its dependencies are those of the environment."""
+    """A folder with the installed package, and without the libraries of its extras.
+
+    Its dependencies are those of the environment.
+    """
     folder = tmp_path_factory.mktemp("package")
     # The environment's setuptools builds the wheel, so that nothing is downloaded.
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, checkout)
     (wheel,) = folder.glob("*.whl")
     pip("install", "--no-deps", "--no-index", "--target", folder / "site", wheel)
+    for name in ("duckdb", "matplotlib", "nats", "plotly", "tqdm"):
+        (folder / "site" / f"{name}.py").write_text("raise ModuleNotFoundError(name=__name__)")
     return folder / "site"
 
 
@@ -72,28 +77,19 @@ def test_its_metadata(package: Distribution) -> None:
 
 
 def test_its_dependencies_are_those_of_a_crawl(package: Distribution) -> None:
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    wanted = {Requirement(line) for line in lines if not line.startswith("#")}
-    assert {Requirement(line) for line in package.requires or []} == wanted
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    given = [line for line in package.requires or [] if "extra ==" not in line]
+    assert set(map(Requirement, given)) == set(map(Requirement, project["dependencies"]))
 
 
 def test_its_files(package: Distribution) -> None:
     names = {str(file) for file in package.files or []}
-    assert {f"webcrawl/seeds/{path.name}" for path in (ROOT / "seeds").glob("*.txt")} <= names
+    assert {
+        f"webcrawl/seeds/{path.name}" for path in (ROOT / "webcrawl/seeds").glob("*.txt")
+    } <= names
     assert {f"webcrawl/live/page/{name}" for name in ("index.html", "live.css", "live.js")} <= names
     folders = {name.partition("/")[0] for name in names}
     assert folders - {".."} == {"webcrawl", f"webcrawl-{__version__}.dist-info"}  # ..: the script
-
-
-def test_an_egg_declares_no_dependencies(checkout: Path, tmp_path: Path) -> None:
-    """scrapyd would refuse to start the crawl over a version outside of a declared range."""
-    build = [sys.executable, "setup.py", "--quiet", "bdist_egg", "--dist-dir", str(tmp_path)]
-    subprocess.run(build, cwd=checkout, capture_output=True, check=True)
-    (egg,) = tmp_path.glob("*.egg")
-    with zipfile.ZipFile(egg) as archive:
-        names = archive.namelist()
-    assert "EGG-INFO/entry_points.txt" in names
-    assert "EGG-INFO/requires.txt" not in names
 
 
 def test_a_crawl_from_another_folder(site: Path, tmp_path: Path) -> None:
@@ -152,7 +148,7 @@ def test_a_seed_list_of_the_package(site: Path, tmp_path: Path) -> None:
     # No seed is in this scope, so nothing is asked of the network.
     arguments = ("crawl", "broad", "-a", "seeds=seeds/br.txt", "-s", "SCOPE_SUFFIXES=.invalid")
     done = webcrawl(site, tmp_path, *arguments)
-    size_bytes = (ROOT / "seeds/br.txt").stat().st_size
+    size_bytes = (ROOT / "webcrawl/seeds/br.txt").stat().st_size
     assert f"Opened seeds/br.txt with size {size_bytes}" in done.stdout + done.stderr
     assert done.returncode == 1, done.stderr
 
@@ -162,6 +158,24 @@ def test_help_lists_the_commands(site: Path, tmp_path: Path) -> None:
     assert "simweb" in done.stdout
     assert done.returncode == 0, done.stderr
     assert webcrawl(site, tmp_path, "list").stdout == "broad\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("report", "."), "scrapy report needs duckdb: pip install 'webcrawl[tools]'"),
+        (("sweep",), "scrapy sweep needs matplotlib: pip install 'webcrawl[tools]'"),
+        (
+            ("crawl", "broad", "-a", "seeds=http://h.test/", "-s", "CLUSTER=nats://bus"),
+            "CLUSTER needs nats-py: pip install 'webcrawl[cluster]'",
+        ),
+    ],
+)
+def test_without_its_extra_a_command_names_it(
+    arguments: tuple[str, ...], line: str, site: Path, tmp_path: Path
+) -> None:
+    done = webcrawl(site, tmp_path, *arguments)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)
 
 
 def test_the_simulated_web_needs_a_checkout(site: Path, tmp_path: Path) -> None:

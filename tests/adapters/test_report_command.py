@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -80,14 +78,3 @@ def test_a_page_that_cannot_be_written_is_one_line(scrapy: Scrapy, folder: Path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "Not a directory" in line
-
-
-def test_no_other_command_imports_duckdb() -> None:
-    """Scrapy imports the modules of all commands in each process of a crawl."""
-    heavy = ("duckdb", "plotly", "tqdm", "matplotlib")
-    code = (
-        "import sys; from scrapy.utils.misc import walk_modules; walk_modules('webcrawl.commands');"
-        f"print([name for name in {heavy} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -25,7 +25,7 @@ pytest.importorskip("scrapyd_client")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-BUILD_FILES = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "setup.py")
+BUILD_FILES = ("LICENSE", "README.md", "pyproject.toml")
 SIMWEB = ("--hosts", "20", "--pages-per-host", "3", "--features", "none", "--host-delay", "0.2")
 LAUNCHED_S = 300
 STATS_LINE = re.compile(r"\[ *\d+\] \d+ Q +\d+ E +\d+ H +\d+ D +\d+ I +\d+ R +\d+ C +\d+ L +\d+K")
@@ -92,8 +92,7 @@ def answers(port: int) -> bool:
 
 def deploy(server: Scrapyd, checkout: Path) -> None:
     no_bytecode = shutil.ignore_patterns("__pycache__")
-    for folder in ("webcrawl", "seeds"):
-        shutil.copytree(ROOT / folder, checkout / folder, ignore=no_bytecode)
+    shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl", ignore=no_bytecode)
     for name in BUILD_FILES:
         shutil.copy(ROOT / name, checkout)
     cfg = (ROOT / "scrapy.cfg").read_text()
@@ -166,7 +165,7 @@ def assert_valid_warcs(folder: Path) -> None:
 def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
     """The egg has seeds/br.txt; the working directory does not."""
     assert not (scrapyd.folder / "seeds").exists()
-    size_bytes = (ROOT / "seeds/br.txt").stat().st_size
+    size_bytes = (ROOT / "webcrawl/seeds/br.txt").stat().st_size
     # No seed is in this scope, so nothing is asked of the network.
     log = finish(scrapyd, schedule(scrapyd, "SCOPE_SUFFIXES=.invalid", seeds="seeds/br.txt"))
     assert f"Opened seeds/br.txt with size {size_bytes}" in log

@@ -142,14 +142,18 @@ def assert_on_time(crawl: Run) -> None:
         assert sum(over_s[: number + 1]) == pytest.approx(at_s)
 
 
-def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
+def test_lines_and_summary_on_standard_output_and_all_counts_in_scrapys_stats(
+    tmp_path: Path,
+) -> None:
+    began = time.monotonic()
     crawl = run(tmp_path, spider("waits"), SETTINGS)
+    took_s = time.monotonic() - began
     lines = without_legend(crawl.out).partition("\nExtracted")[0].splitlines()
     assert crawl.code == 0
     pages, speeds = [], []
-    for stats, speed in zip(lines[0::2], lines[1::2], strict=True):
-        match = LINE.fullmatch(stats)
-        assert match, stats
+    for line, speed in zip(lines[0::2], lines[1::2], strict=True):
+        match = LINE.fullmatch(line)
+        assert match, line
         pages.append(int(match[2]))
         match = SPEED.fullmatch(speed)
         assert match, speed
@@ -163,12 +167,7 @@ def test_lines_and_summary_on_standard_output(tmp_path: Path) -> None:
     assert SUMMARY.search(crawl.out), crawl.out
     assert re.search(r"15 pages in \d+\.\d s", crawl.log)
     assert "0.333 s a request on average, 8 HTML pages kept (2.00 MB)" in crawl.log
-
-
-def test_all_counts_are_in_scrapys_stats(tmp_path: Path) -> None:
-    began = time.monotonic()
-    stats = run(tmp_path, spider("waits"), SETTINGS).stats
-    took_s = time.monotonic() - began
+    stats = crawl.stats
     assert stats["seen/ip_cap"] == 1  # during the crawl
     assert stats["webcrawl/pending"] == 7
     assert stats["webcrawl/extracted"] == 60

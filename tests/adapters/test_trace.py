@@ -22,6 +22,7 @@ from tests.conftest import Scrapy
 
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 LINKS = b'<a href="/a">a</a><a href="/b">b</a><a href="/a">a</a>'
+NO_IP_DELAY = ("-s", "IP_DELAY=0")
 PRIVATE = ("-s", "ALLOW_PRIVATE_ADDRESSES=1", "-s", "DOWNLOAD_DELAY=0")
 START = """\
 URL: {url}
@@ -78,11 +79,11 @@ PAGES = {
         HTML + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED,
         f"body size was {len(CHUNKED)}, now {len(LINKS)}\n",
     ),
-    "with a length": (
+    "length": (
         HTML + b"Content-Length: %d\r\n\r\n%b" % (len(LINKS), LINKS),
         f"body size was {len(LINKS)}, now {len(LINKS)}\n",
     ),
-    "up to the end": (HTML + b"\r\n" + LINKS, f"body size was {len(LINKS)}, now {len(LINKS)}\n"),
+    "end": (HTML + b"\r\n" + LINKS, f"body size was {len(LINKS)}, now {len(LINKS)}\n"),
     "gzip": (
         HTML + b"Content-Encoding: gzip\r\n\r\n" + GZIPPED,
         (
@@ -90,7 +91,7 @@ PAGES = {
             f"  Decoding gzip... body size was {len(GZIPPED)}, now {len(LINKS)}\n"
         ),
     ),
-    "gzip that is none": (
+    "plain": (
         HTML + b"Content-Encoding: gzip\r\n\r\n" + LINKS,
         (
             f"body size was {len(LINKS)}, now {len(LINKS)}\n"
@@ -100,19 +101,21 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page(scrapy: Scrapy, name: str) -> None:
-    answer, sizes = PAGES[name]
-    code, out, notes, url = trace(scrapy, answering(answer))
-    head = answer.partition(b"\r\n\r\n")[0].decode().replace("\r\n", "\n")
-    assert out == expected(
-        f"{CONNECTED}  Loading... done in N ms with {len(answer)} bytes\n"
+def test_pages(scrapy: Scrapy) -> None:
+    answers = {name: answer for name, (answer, _) in PAGES.items()}
+    with RawServer(site(page=b"", **answers)) as server:
+        urls = {name: f"http://127.0.0.1:{server.port}/{name}" for name in PAGES}
+        done = scrapy("trace", *urls.values(), *PRIVATE, *NO_IP_DELAY)
+    assert masked(done.stdout) == "\n".join(
+        expected(CONNECTED.replace("/p\n", f"/{name}\n"), urls[name])
+        + f"  Loading... done in N ms with {len(answer)} bytes\n"
         f"  Verifying header... status code 200\n  Dechunking... {sizes}"
-        f"  + Parsing page... done in N ms with 3 links\n\n-----\n{head}\n",
-        url,
+        "  + Parsing page... done in N ms with 3 links\n\n-----\n"
+        + answer.partition(b"\r\n\r\n")[0].decode().replace("\r\n", "\n")
+        + "\n"
+        for name, (answer, sizes) in PAGES.items()
     )
-    assert code == 0
-    assert notes == ""
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_text_is_loaded_too_and_has_no_links(scrapy: Scrapy) -> None:
@@ -193,7 +196,7 @@ FAILURES: dict[str, tuple[Script, str]] = {
             " the answer is not HTTP, starts with b'220 mail\\x1b[2J\\r\\n'\n"
         ),
     ),
-    "bad status line": (
+    "status-line": (
         answering(b"HTTP/1.1 OK\r\n\r\n"),
         (
             "  Loading... done in N ms with 15 bytes\n"
@@ -201,11 +204,11 @@ FAILURES: dict[str, tuple[Script, str]] = {
             " the answer is not HTTP, status line b'HTTP/1.1 OK\\r\\n\\r\\n'\n"
         ),
     ),
-    "endless header": (
+    "endless": (
         endless,
         "  Loading... failed with header_too_large: over 32768 bytes\n",
     ),
-    "time-out": (hang, "  Loading... failed with timeout: no whole header after 1 s\n"),
+    "silent": (hang, "  Loading... failed with timeout: no whole header after 1 s\n"),
     "nothing": (
         answering(b""),
         "  Loading... failed with reset: closed before the end of the head\n",
@@ -213,12 +216,19 @@ FAILURES: dict[str, tuple[Script, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
-def test_a_failure(scrapy: Scrapy, name: str) -> None:
-    script, ending = FAILURES[name]
-    code, out, _, url = trace(scrapy, script, *SHORT)
-    assert out == expected(CONNECTED, url) + ending
-    assert code == 1
+def test_failures(scrapy: Scrapy) -> None:
+    def script(connection: socket.socket) -> None:
+        name = connection.recv(1000, socket.MSG_PEEK).split()[1].decode()[1:]
+        FAILURES[name][0](connection)
+
+    with RawServer(script) as server:
+        urls = {name: f"http://127.0.0.1:{server.port}/{name}" for name in FAILURES}
+        done = scrapy("trace", *urls.values(), *PRIVATE, *SHORT, *NO_IP_DELAY)
+    assert masked(done.stdout) == "\n".join(
+        expected(CONNECTED.replace("/p\n", f"/{name}\n"), urls[name]) + ending
+        for name, (_, ending) in FAILURES.items()
+    )
+    assert done.returncode == 1
 
 
 def test_a_connection_reset_in_the_header(scrapy: Scrapy) -> None:
@@ -329,7 +339,6 @@ Disallow: /secret*
 Allow: /secret/open  # \x1b[1m
 Crawl-delay: 0.5
 """
-NO_IP_DELAY = ("-s", "IP_DELAY=0")
 
 
 @pytest.mark.parametrize(
@@ -429,24 +438,24 @@ def test_robots_are_fetched_once_for_several_urls(scrapy: Scrapy) -> None:
 # The command line.
 
 
-@pytest.mark.parametrize(
-    ("url", "line"),
-    [
-        ("ftp://h/", "failed with an invalid scheme: not http or https"),
-        ("h", "failed with an invalid scheme: not http or https"),
-        ("http://h:99999/", "failed with an invalid host or port"),
-        ("http://", "failed with an invalid host or port"),
-    ],
-)
-def test_a_wrong_url(scrapy: Scrapy, url: str, line: str) -> None:
-    done = scrapy("trace", url)
-    assert done.stdout == f"URL: {url}\n  Parsing URL... {line}\n"
+def test_wrong_urls(scrapy: Scrapy) -> None:
+    done = scrapy("trace", *WRONG_URLS)
+    assert done.stdout == "\n".join(
+        f"URL: {url}\n  Parsing URL... failed with {why}\n".replace("\x1b", "\\x1b").replace(
+            "\u202e", "\\u202e"
+        )
+        for url, why in WRONG_URLS.items()
+    )
     assert done.returncode == 1
 
 
-def test_a_url_with_controls(scrapy: Scrapy) -> None:
-    done = scrapy("trace", "ftp://\x1b[31m\u202e")
-    assert done.stdout.startswith("URL: ftp://\\x1b[31m\\u202e\n")
+WRONG_URLS = {
+    "ftp://h/": "an invalid scheme: not http or https",
+    "h": "an invalid scheme: not http or https",
+    "http://h:99999/": "an invalid host or port",
+    "http://": "an invalid host or port",
+    "ftp://\x1b[31m\u202e": "an invalid scheme: not http or https",
+}
 
 
 def test_several_urls_and_one_of_them_fails(scrapy: Scrapy) -> None:

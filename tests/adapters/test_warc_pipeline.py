@@ -27,9 +27,9 @@ from webcrawl.crawl.reconstruction import exchange_of, reconstruct
 from webcrawl.items import Original, Page
 from webcrawl.pipelines.warc import WarcPipeline, warcinfo
 from webcrawl.signals import exchange_recorded
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
+from webcrawl.tools.warccheck.reader import Record, read
 from webcrawl.warc.files import WarcError, WarcFiles
-from webcrawl.warc.reader import Record, read
 from webcrawl.warc.records import digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]

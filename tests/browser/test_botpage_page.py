@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from webcrawl.report.botpage import Bot, write_botpage
+from webcrawl.tools.botpage.page import Bot, write_botpage
 
 pytestmark = pytest.mark.slow
 

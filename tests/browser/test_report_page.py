@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from webcrawl.analysis.folder import find_crawl
-from webcrawl.analysis.page import write_page
-from webcrawl.analysis.report import make_report, open_crawl
+from webcrawl.tools.report.folder import find_crawl
+from webcrawl.tools.report.page import write_page
+from webcrawl.tools.report.report import make_report, open_crawl
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.crawllog import assert_log
 from tests.crawl.knownsite import records
 from webcrawl.parse.urls import host_of
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 
 HOST_DELAY_S = 0.1  # the delay of all crawls that are killed

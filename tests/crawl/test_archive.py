@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from simweb import running
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow
@@ -52,15 +51,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+    """Of all answers, sound and odd."""
     with served(SOUND | ODD) as site:
         yield Archive(site, crawled(tmp_path_factory.mktemp("odd"), site))
-
-
-@pytest.fixture(params=["sound", "odd"])
-def archive(request: pytest.FixtureRequest) -> Archive:
-    either: Archive = request.getfixturevalue(request.param)
-    return either
 
 
 # Compared with the server
@@ -192,22 +186,6 @@ def test_the_index_is_the_output_of_cdxj_indexer(archive: Archive) -> None:
     assert done.returncode == 0, done.stderr
     assert index_path(archive.path).read_text() == done.stdout
     assert "/robots.txt" in done.stdout
-
-
-@pytest.mark.parametrize("over", ["payload", "none"])
-def test_the_index_has_the_digests_of_cdxj_indexer(tmp_path: Path, over: str) -> None:
-    with served(SOUND | ODD) as site:
-        (path,) = crawled(tmp_path, site, WARC_PAYLOAD_DIGEST=over).warcs
-    assert index_path(path).read_text() == tool("cdxj_indexer.main", "--sort", path).stdout
-
-
-def test_cdxj_indexer_finds_every_answer(archive: Archive) -> None:
-    done = tool("cdxj_indexer.main", archive.path)
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line.split(" ", 2)[2]) for line in done.stdout.splitlines()]
-    assert sorted((int(line["offset"]), line["url"]) for line in lines) == [
-        (each.offset, each.url) for each in archive.records if each.type in ANSWERS
-    ]
 
 
 def test_warccheck_finds_nothing_on_a_sound_site(sound: Archive) -> None:

@@ -5,32 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.crawls import NotDone, check_same, crawl, serving, world
 from benchmarks.nodes import NoBus, serving_bus
 from tests.contracts.natsserver import binary
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
 NUMBER = r"-?\d+\.\d+"
 COSTS = rf"{NUMBER} ms CPU a page"
 
 
-def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
-    )
-
-
 def test_a_benchmark_prints_its_line() -> None:
-    done = benchmark("vs-scrapy", "--hosts=8", "--pages-per-host=6", "--turns=1")
+    arguments = ("vs-scrapy", "--hosts=8", "--pages-per-host=6", "--turns=1")
+    done = python("-m", "benchmarks", *arguments, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     line = (
         rf"vs-scrapy: \d+ pages: webcrawl {COSTS}, plain Scrapy {NUMBER}, {NUMBER} times"
@@ -41,7 +33,8 @@ def test_a_benchmark_prints_its_line() -> None:
 
 def test_the_plan_for_many_hubs_prints_its_line(tmp_path: Path) -> None:
     table = tmp_path / "scale.csv"
-    done = benchmark("scale", "--hubs", "2", "8", f"--csv={table}")
+    arguments = ("scale", "--hubs", "2", "8", f"--csv={table}")
+    done = python("-m", "benchmarks", *arguments, timeout_s=600)
     assert done.returncode == 0, done.stderr
     count = r"[\d,]+"
     assert re.fullmatch(
@@ -56,10 +49,15 @@ def test_the_plan_for_many_hubs_prints_its_line(tmp_path: Path) -> None:
     assert [line.partition(",")[0] for line in lines] == ["hubs", "2", "8"]
 
 
-def test_each_benchmark_has_a_help() -> None:
-    done = benchmark("--help")
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r"^    ([a-z-]+)(?: |$)", done.stdout, re.MULTILINE) == list(BENCHMARKS)
+def test_each_benchmark_has_a_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert re.findall(r"^    ([a-z-]+)(?: |$)", said, re.MULTILINE) == list(BENCHMARKS)
 
 
 def test_incomplete_work_is_no_result() -> None:

@@ -17,7 +17,8 @@ from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from tests.crawl.knownsite import records
 from tests.crawl.test_processes import few
-from webcrawl.fetch.signing import new_key, thumbprint
+from webcrawl.fetch.signing import thumbprint
+from webcrawl.tools.botpage.keys import new_key
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from tests.crawl.crawllog import assert_log
 from tests.crawl.knownsite import answer, crawled, records, served
 from tests.crawl.test_processes import few
 from tests.forked import python
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
 

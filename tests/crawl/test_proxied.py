@@ -17,7 +17,7 @@ from tests.crawl.knownsite import records
 from tests.crawl.test_identity import assert_the_secrets_are_nowhere
 from tests.crawl.test_processes import few
 from tests.proxyserver import ProxyServer, asking
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,9 @@ import pytest
 
 from simweb import Running, running
 from simweb.spec import WorldSpec
-from tests.crawl.crawling import ROOT, Crawl, assert_clean, assert_faultless, crawl
+from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
 from tests.crawl.webtruth import FEATURES, Answered, Truth, domain_of, level_of, suffix_of
+from tests.forked import python
 
 SPEC = WorldSpec(hosts=60, pages_per_host=8, features=FEATURES, host_delay_s=0.1, seeds=9)
 WORLD = (
@@ -33,10 +32,7 @@ class Figures:
     """The files that the command has written, and the JSON that it has printed."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "scrapy", "report", str(folder), "--json", *options]
-        done = subprocess.run(
-            command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
-        )
+        done = python("-m", "scrapy", "report", str(folder), "--json", *options)
         assert done.returncode == 0, done.stderr
         self.errors = done.stderr
         self.summary: dict[str, Any] = json.loads(done.stdout)

@@ -21,7 +21,7 @@ from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.knownsite import Record, answer, chunked, records
 from tests.crawl.revisited import revisit
 from tests.crawl.test_replay import OWN_INDEX, PYWB, wayback
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.records import digest
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from textwrap import dedent
@@ -16,10 +15,11 @@ from typing import Any
 import pytest
 
 from simweb import faults, running
-from tests.crawl.crawling import ROOT, Result, assert_clean, assert_faultless
+from tests.crawl.crawling import Result, assert_clean, assert_faultless
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
 from tests.crawl.userscode import HEAD
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 WORLD = ("--seed", "6", "--hosts", "20", "--seeds", "20", "--pages-per-host", "12", "--menu", "3")
 FEATURES = ("--features", "none,page-slow=10,page-302,page-404,page-503,page-gzip,robots-none")
 WEB = (*WORLD, *FEATURES, "--host-delay", "0.1", "--slowness", "0.3")
-PAUSE_S = 2.0
+PAUSE_S = 1.0
 
 LEASES_RETURNED = re.compile(r"its (\d+) leases are returned")
 
@@ -79,38 +79,57 @@ def assert_ended(result: Result) -> None:
     assert_clean(result)
 
 
-@pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
-def test_no_request_reaches_a_server_while_a_crawl_is_paused(
-    tmp_path: Path, processes: int
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"HEAD_FIRST": 1, "FRONTIER_ORDER": "opic", "KEEP_ALIVE": 5},
+        {"CRAWL_PROCESSES": 3, "CONCURRENT_REQUESTS": 3, "FRONTIER_ACTIVE_HOSTS": 10},
+    ],
+    ids=["one process", "three processes"],
+)
+def test_no_request_reaches_a_server_in_a_pause_and_none_is_missed(
+    tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **few(processes))
-        for pages in (5, 60):  # among the look-ups and robots.txt, and later
+        crawl = Steered(tmp_path, web=web, **settings)
+        crawl.ctl("pause")  # at the very beginning
+        assert_silent(crawl, PAUSE_S)
+        assert crawl.ctl("pause") == "paused already"
+        assert_mistakes_are_refused(crawl)
+        assert crawl.ctl("resume") == "resumed"
+        assert crawl.ctl("resume") == "not paused"
+        for pages in (5, *range(10, 70, 10)):  # among the look-ups and robots.txt, and later
             crawl.after(pages)
             assert crawl.ctl("pause").startswith("paused")
-            paused_at, before = time.monotonic(), queries(crawl)
+            assert crawl.ctl("target", str(100_000 + pages))
             assert crawl.ctl("status").startswith("paused: ")
-            time.sleep(PAUSE_S)
-            assert crawl.requests_since(paused_at) == []
-            assert queries(crawl) == before
-            assert crawl.ctl("resume") == "resumed"
-        result = crawl.wait(120)
-        assert_ended(result)
-        assert_faultless(web)
-
-
-def test_a_crawl_that_is_paused_at_its_beginning_misses_nothing(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web)
-        crawl.ctl("pause")
-        paused_at = time.monotonic()
-        time.sleep(PAUSE_S)
-        assert crawl.requests_since(paused_at) == []
-        assert crawl.ctl("pause") == "paused already"
-        crawl.ctl("resume")
-        assert crawl.ctl("resume") == "not paused"
+            assert_silent(crawl, PAUSE_S if pages in (5, 60) else 0.1)
+            crawl.ctl("resume")
+            crawl.ctl("deny", f"/nothing-{pages}/")
+        assert crawl.after(70).ctl("target", "0").startswith("there is no target any more")
         assert_ended(crawl.wait(120))
-        assert_faultless(web)
+        ledger = web.ledger()
+        assert not faults(ledger), json.dumps(faults(ledger), indent=1)
+
+
+def assert_silent(crawl: Steered, seconds: float) -> None:
+    """Assert that no server of pages or names is asked for so long."""
+    paused_at, before = time.monotonic(), queries(crawl)
+    time.sleep(seconds)
+    assert crawl.requests_since(paused_at) == []
+    assert queries(crawl) == before
+
+
+def assert_mistakes_are_refused(crawl: Steered) -> None:
+    assert "not a regular expression" in crawl.refusal("deny", "ok.test", "re:(")
+    assert "deny needs arguments" in crawl.refusal("deny")
+    assert "neither SCOPE_SUFFIXES nor SCOPE_ALLOW" in crawl.refusal("allow", "x.test")
+    assert "allowed is one number" in crawl.refusal("target", "-1")
+    assert "undo" in crawl.refusal("undo")
+    assert "retry weather: allowed are connect," in crawl.refusal("retry", "weather")
+    refusal = crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
+    assert "there is no file 'nothing.txt'; seeds takes files, URLs and hosts" in refusal
+    assert "standard input" not in refusal
 
 
 @pytest.mark.parametrize(
@@ -127,19 +146,16 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
             crawl.interrupt()
         else:
             assert crawl.ctl("stop").startswith("stopping")
-        assert_ended(crawl.wait(120))
+        result = crawl.wait(120)
+        assert_ended(result)
+        assert result.report["finish_reason"] == "shutdown"
         assert crawl.requests_since(paused_at) == []
         again = Steered(tmp_path, web=web, **few(processes))
         assert_ended(again.wait(120))
         assert_faultless(web)
 
 
-@pytest.mark.parametrize(
-    ("pages", "by_signal"), [(0, True), (6, False)], ids=["early, by Ctrl-C", "later, by stop"]
-)
-def test_a_worker_that_is_killed_in_a_pause_is_replaced(
-    tmp_path: Path, pages: int, by_signal: bool
-) -> None:
+def test_a_worker_that_is_killed_in_a_pause_is_replaced(tmp_path: Path) -> None:
     """Its answered pages are not released yet: the next run fetches them again."""
     module = tmp_path / "users.py"
     module.write_text(HEAD + dedent(HOLDING))
@@ -153,17 +169,14 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(
 
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web, **settings)
-        crawl.after(pages).ctl("pause")
+        crawl.after(6).ctl("pause")
         paused_at = time.monotonic()
         kill_third(crawl, 1)
         kill_third(crawl, 2)  # without a lease
         time.sleep(PAUSE_S)
         kill_third(crawl, 3)
         (tmp_path / "go").touch()
-        if by_signal:
-            crawl.interrupt()
-        else:
-            crawl.ctl("stop")
+        crawl.ctl("stop")
         result = crawl.wait(120)
         assert_ended(result)
         assert crawl.requests_since(paused_at) == []
@@ -173,12 +186,9 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(
         assert_no_fault_but_of_kills(web, may_come_again=returned)
 
 
-@pytest.mark.parametrize("method", ["shut", "settle"])
-def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(
-    tmp_path: Path, method: str
-) -> None:
+def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        settings = few(2) | failing(tmp_path, method, in_worker=True)
+        settings = few(2) | failing(tmp_path, "settle", in_worker=True)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         assert crawl.ctl("pause").startswith("paused")
         crawl.until("Process 2 is started again")
@@ -229,99 +239,46 @@ def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path) -> None:
         assert [url for url in asked if url.startswith(tuple(hosts[::2]))] == []
 
 
-def test_stop_ends_a_crawl_as_an_interrupt_does(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web)
-        crawl.after(20).ctl("stop")
-        result = crawl.wait(120)
-        assert_ended(result)
-        assert result.report["finish_reason"] == "shutdown"
-
-
 def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
         denied = hosts[::2]
         crawl = Steered(tmp_path, web=web, **few(2))
         crawl.after(40)
-        assert f"{len(denied)} entries added" in crawl.ctl("deny", *denied)
+        patterns = ("[02468]$", "re:^https?://[a-c]")
+        assert f"{len(denied) + 2} entries added" in crawl.ctl("deny", *denied, *patterns)
         denied_at = time.monotonic()
-        crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 30)
+        crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 10)
         crawl.kill()
-        asked = crawl.requests_since(denied_at)
-        assert [url for url in asked if url.startswith(tuple(denied))] == []
         again = Steered(tmp_path, web=web, **few(2))
         result = again.wait(120)
         assert_ended(result)
         assert result.log.count("steering: deny ") == 1
         asked = crawl.requests_since(denied_at)
-        assert [url for url in asked if url.startswith(tuple(denied))] == []
+        assert [url for url in asked if url.startswith((*denied, "a", "b", "c"))] == []
+        assert [url for url in asked if url[-1] in "02468"] == []
         counts = result.report["counts"]
         assert counts["pending"] == 0
         assert counts["dropped/scope_deny"] > 0
 
 
-def test_a_denied_pattern_is_not_requested(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web)
-        crawl.after(60)
-        crawl.ctl("deny", "[02468]$", "re:^https?://[a-f]")
-        denied_at = time.monotonic()
-        result = crawl.wait(120)
-        assert_ended(result)
-        asked = crawl.requests_since(denied_at)
-        assert asked
-        assert not [url for url in asked if url[-1] in "02468"]
-        assert not [url for url in asked if url[0] in "abcdef"]
-
-
-def test_what_a_command_does_wrong_changes_nothing(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web)
-        crawl.ctl("pause")
-        assert "not a regular expression" in crawl.refusal("deny", "ok.test", "re:(")
-        assert "deny needs arguments" in crawl.refusal("deny")
-        assert "neither SCOPE_SUFFIXES nor SCOPE_ALLOW" in crawl.refusal("allow", "x.test")
-        assert "allowed is one number" in crawl.refusal("target", "-1")
-        assert "undo" in crawl.refusal("undo")
-        assert "retry weather: allowed are connect," in crawl.refusal("retry", "weather")
-        refusal = crawl.refusal("seeds", "http://ok.test/", "nothing.txt")
-        assert "there is no file 'nothing.txt'; seeds takes files, URLs and hosts" in refusal
-        assert "standard input" not in refusal
-        crawl.ctl("resume")
-        assert_ended(crawl.wait(120))
-        assert_faultless(web)
-
-
 def test_seeds_that_are_added_late_are_fetched(tmp_path: Path) -> None:
+    """Even if the crawl has nothing left: it does not end in a pause."""
     with running(*WEB) as web:
         (tmp_path / "late.txt").write_text("\n".join([*web.seeds, "http://", "no.other/"]))
-        crawl = Steered(
-            tmp_path, web.seeds[0], web=web, FOLLOW_LINKS=0, SCOPE_DENY="other", **few(2)
-        )
-        crawl.ctl("pause")  # so that it has not finished
-        late = str(tmp_path / "late.txt")
-        answer = crawl.ctl("seeds", late, web.seeds[1])
-        assert answer == "19 seeds added, 2 known, 1 out of scope, 1 not a URL"
+        first = web.seeds[0]
+        crawl = Steered(tmp_path, first, web=web, FOLLOW_LINKS=0, SCOPE_DENY="other", **few(2))
+        crawl.ctl("pause")
+        crawl.ctl("deny", first.split("/")[2].partition(":")[0])
+        time.sleep(PAUSE_S)
+        answer = crawl.ctl("seeds", str(tmp_path / "late.txt"), web.seeds[1])
+        assert answer == "19 seeds added, 1 known, 2 out of scope, 1 not a URL"
         crawl.ctl("resume")
         assert_ended(crawl.wait(120))
-        assert len({url.partition("/")[0] for url in crawl.requests_since(0)}) >= 20
+        assert len({url.partition("/")[0] for url in crawl.requests_since(0)}) == 19
 
 
-def test_a_crawl_with_nothing_left_waits_while_it_is_paused(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web.seeds[0], web=web, FOLLOW_LINKS=0)
-        crawl.ctl("pause")
-        crawl.ctl("deny", web.seeds[0].split("/")[2].partition(":")[0])
-        time.sleep(PAUSE_S)
-        assert crawl.ctl("seeds", web.seeds[1]).startswith("1 seed added")
-        crawl.ctl("resume")
-        result = crawl.wait(120)
-        assert_ended(result)
-        assert result.report["counts"]["crawled"] == 1
-
-
-def test_allow_extends_the_scope(tmp_path: Path) -> None:
+def test_a_larger_scope_and_a_target_outlive_a_kill(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
         settings = few(2) | {"SCOPE_ALLOW": ",".join(hosts[:5])}
@@ -330,53 +287,37 @@ def test_allow_extends_the_scope(tmp_path: Path) -> None:
         assert "1 entry added" in crawl.ctl("allow", hosts[5])
         assert crawl.ctl("seeds", *web.seeds).startswith("1 seed added")
         assert crawl.ctl("status").endswith("; added: 1 of allow, 0 of deny")
+        crawl.ctl("target", "40")
         crawl.ctl("resume")
         crawl.after(20)
         crawl.kill()
-        again = Steered(tmp_path, web=web, **settings)
-        assert_ended(again.wait(120))
+        result = Steered(tmp_path, web=web, **settings).wait(120)
+        assert_ended(result)
+        assert result.report["counts"]["crawled"] == 40
         asked = {url.partition("/")[0] for url in crawl.requests_since(0)}
         assert hosts[5] in asked
         assert not [host for host in asked if not host.endswith(tuple(hosts[:6]))]
 
 
-@pytest.mark.parametrize(
-    ("processes", "begun_with"), [(1, 40), (2, 0)], ids=["one process", "two, begun without"]
-)
-def test_a_target_is_met_exactly(tmp_path: Path, processes: int, begun_with: int) -> None:
+def test_a_target_is_met_exactly(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        settings = few(processes) | {"CLOSESPIDER_PAGECOUNT": begun_with}
-        crawl = Steered(tmp_path, web=web, **settings)
+        crawl = Steered(tmp_path, web=web, **few(2), CLOSESPIDER_PAGECOUNT=40)
         crawl.after(20)
         assert "the target is 77 pages" in crawl.ctl("target", "77")
         assert "the lowest target is" in crawl.refusal("target", "3")
         result = crawl.wait(120)
         assert_ended(result)
         assert result.report["counts"]["crawled"] == 77
-        again = Steered(tmp_path, web=web, **settings | {"CLOSESPIDER_PAGECOUNT": 90})
-        result = again.wait(120)
+        result = Steered(tmp_path, web=web, **few(2), CLOSESPIDER_PAGECOUNT=90).wait(120)
         assert_ended(result)
         assert "target 77" in result.log
         assert "is not used" in result.log
         assert result.report["counts"]["crawled"] == 90
 
 
-def test_a_target_outlives_a_kill(tmp_path: Path) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **few(2))
-        crawl.ctl("target", "60")
-        crawl.after(30)
-        crawl.kill()
-        again = Steered(tmp_path, web=web, **few(2))
-        result = again.wait(120)
-        assert_ended(result)
-        assert result.report["counts"]["crawled"] == 60
-
-
 def test_the_command_of_a_user(tmp_path: Path) -> None:
     def ctl(*arguments: str, name: str = "ctl") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "scrapy", name, *arguments]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return python("-m", "scrapy", name, *arguments)
 
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web)
@@ -395,33 +336,3 @@ def test_the_command_of_a_user(tmp_path: Path) -> None:
         gone = ctl(jobdir, "pause")
         assert gone.returncode == 1
         assert gone.stderr == f"no crawl is running in {jobdir}\n"
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"CRAWL_PROCESSES": 2},
-        {"HEAD_FIRST": 1},
-        {"FRONTIER_ORDER": "opic", "KEEP_ALIVE": 5},
-        {"CRAWL_PROCESSES": 3, "CONCURRENT_REQUESTS": 3, "FRONTIER_ACTIVE_HOSTS": 10},
-    ],
-    ids=str,
-)
-def test_the_servers_see_no_fault_while_commands_come_and_go(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web, **settings)
-        for pages in range(10, 70, 10):
-            crawl.after(pages)
-            crawl.ctl("pause")
-            paused_at = time.monotonic()
-            crawl.ctl("target", str(100_000 + pages))
-            time.sleep(0.1)
-            assert crawl.requests_since(paused_at) == []
-            crawl.ctl("resume")
-            crawl.ctl("deny", f"/nothing-{pages}/")
-        assert crawl.after(70).ctl("target", "0").startswith("there is no target any more")
-        assert_ended(crawl.wait(120))
-        ledger = web.ledger()
-        assert not faults(ledger), json.dumps(faults(ledger), indent=1)

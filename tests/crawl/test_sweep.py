@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from scrapy.exceptions import UsageError
+from scrapy.utils.project import get_project_settings
 
 from simweb import faults, running
 from tests.conftest import ROOT
 from tests.forked import python
+from webcrawl.tools.sweep.command import Command
 
 pytestmark = pytest.mark.slow
 QUICK = ("--pages=50", "--latency=0.1")
@@ -142,9 +146,16 @@ MISTAKES = {
 
 @pytest.mark.parametrize("argument", MISTAKES)
 def test_a_mistake_is_one_line(tmp_path: Path, argument: str) -> None:
-    done = sweep(tmp_path, argument)
-    assert done.returncode == 2
-    assert MISTAKES[argument] in done.stderr.splitlines()[-1]
+    command = Command()
+    command.settings = get_project_settings()
+    parser = ArgumentParser(conflict_handler="resolve")
+    command.add_options(parser)
+    opts, args = parser.parse_known_args([f"--out={tmp_path}", argument])
+    command.process_options(args, opts)
+    with pytest.raises(UsageError) as refused:
+        command.run(args, opts)
+    assert MISTAKES[argument] in str(refused.value)
+    assert not refused.value.print_help
     assert list(tmp_path.iterdir()) == []
 
 

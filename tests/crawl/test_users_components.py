@@ -20,6 +20,12 @@ PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
 # Their crawls are those that were wrong: no archive, robots.txt twice, no redirect archived.
 FEATURES = ("--features", "none,robots-some,page-301=1,page-plain=4")
 OWN = """
+from webcrawl.scheduler.scheduler import Scheduler
+
+class Mine(Scheduler):
+    def __len__(self):
+        return 0
+
 class Pipe:
     def process_item(self, item):
         Path(__file__).with_name("Pipe").touch()
@@ -48,6 +54,7 @@ class Users(BroadSpider):
         "EXTENSIONS": {Extension: 5},
         "DOWNLOADER_MIDDLEWARES": {Downloads: 543},
         "SPIDER_MIDDLEWARES": {Reads: 543},
+        "SCHEDULER": Mine,
     }
 """
 

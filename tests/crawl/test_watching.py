@@ -84,15 +84,12 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path) -> None:
     assert looks[-1]["state"] == "closing"
 
 
-# Settings under which one stage is the limit.
+# Settings under which one stage is the limit. `test_limit` has all stages.
 AT_ONCE = {"DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
 LIMITS: dict[str, dict[str, Any]] = {
     "page": AT_ONCE | {"CONCURRENT_REQUESTS": 2},
-    "robots": AT_ONCE | {"CONCURRENT_REQUESTS": 1},
-    "politeness": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0},
     "places": {"DOWNLOAD_DELAY": 3, "IP_DELAY": 0, "FRONTIER_ACTIVE_HOSTS": 2},
     "servers": AT_ONCE,
-    "seeds": AT_ONCE | {"CLOSESPIDER_TIMEOUT": 0},
 }
 
 

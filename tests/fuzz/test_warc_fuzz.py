@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exchanges import EXCHANGES, capture, write
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
+from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import OPEN
-from webcrawl.warc.reader import read
 from webcrawl.warc.recovery import recover
 
 Damage = Callable[[bytes], bytes]

@@ -1,6 +1,6 @@
 """Test cases of other projects.
 
-Most are read from the source archives that requirements-cases.txt names and `make test` downloads.
+Most are read from source archives that `make test` downloads: the group `cases` in pyproject.toml.
 Those of projects in Java or C++ are in no package: tests read them from `../shared/cases`, a folder
 beside the checkout, and are skipped without it.
 """
@@ -8,9 +8,11 @@ beside the checkout, and are skipped without it.
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,3 +43,15 @@ def needs_shared(path: str, projects: str) -> pytest.MarkDecorator:
     """Skips a test without the file or folder `path` of `../shared/cases`."""
     reason = f"no ../shared/cases/{path}: no package has the cases of {projects}"
     return pytest.mark.skipif(not (SHARED / path).exists(), reason=reason)
+
+
+def check_all(check: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> None:
+    """Call `check` with each case, and fail with all that fail. A test for each would cost more."""
+    failed, cases = [], list(cases)
+    for case in cases:
+        try:
+            check(*case)
+        except AssertionError as error:
+            failed.append(f"{case!r}: {error}")
+    assert cases
+    assert not failed, "\n".join(failed)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from foreign import SHARED, files, needs, needs_shared
+from foreign import SHARED, check_all, files, needs, needs_shared
 
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import _text, read_html
@@ -39,12 +39,15 @@ def start_tags() -> Iterator[Any]:
                 html, output = unescaped(html), unescaped(output)
             kind, *token = next(each for each in [*output, [""]] if each != "ParseError")
             if kind == "StartTag" and token[1]:
-                yield pytest.param(html, *token[:2], id=case["description"])
+                yield html, *token[:2]
 
 
 @needs("tinyhtml5")
-@pytest.mark.parametrize(("html", "tag", "attributes"), [*start_tags()])
-def test_attributes(html: str, tag: str, attributes: dict[str, str]) -> None:
+def test_attributes() -> None:
+    check_all(check_attributes, start_tags())
+
+
+def check_attributes(html: str, tag: str, attributes: dict[str, str]) -> None:
     """WHATWG HTML, 13.2.5.32 to 13.2.5.40 and 13.2.5.72 to 13.2.5.80, in a tag of interest."""
     page = re.sub(f"(?i)<{re.escape(tag)}", "<meta", html, count=1).encode()
     _, _, source = next(tags(page))
@@ -55,16 +58,19 @@ def test_attributes(html: str, tag: str, attributes: dict[str, str]) -> None:
 
 
 def encodings() -> Iterator[Any]:
-    for name, text in files("tinyhtml5", "encoding/*.dat").items():
-        for number, section in enumerate(text.split(b"#data\n")[1:]):
+    for text in files("tinyhtml5", "encoding/*.dat").values():
+        for section in text.split(b"#data\n")[1:]:
             page, _, rest = section.partition(b"\n#encoding\n")
             encoding = rest.partition(b"\n")[0].decode().lower()
-            yield pytest.param(page, encoding, id=f"{name}-{number}")
+            yield page, encoding
 
 
 @needs("tinyhtml5")
-@pytest.mark.parametrize(("page", "encoding"), [*encodings()])
-def test_encodings(page: bytes, encoding: str) -> None:
+def test_encodings() -> None:
+    check_all(check_encoding, encodings())
+
+
+def check_encoding(page: bytes, encoding: str) -> None:
     """WHATWG HTML, 13.2.3.2."""
     assert sniff(page) == encoding
 
@@ -72,17 +78,20 @@ def test_encodings(page: bytes, encoding: str) -> None:
 def trees() -> Iterator[Any]:
     """Trees with links, of whole pages read without scripts."""
     link = re.compile(r'^\| +<a>\n(?:\| +(?!href)\w+=.*\n)*\| +href="(.*)"$', re.MULTILINE)
-    for name, text in files("tinyhtml5", "tree-construction/*.dat").items():
+    for text in files("tinyhtml5", "tree-construction/*.dat").values():
         for section in f"\n{text.decode('utf-8', 'replace')}".split("\n#data\n")[1:]:
             html, _, rest = section.partition("\n#errors")
             before, _, tree = rest.partition("#document\n")
             if links := link.findall(tree) if "#script-on" not in before else []:
-                yield pytest.param(html, links, id=f"{name}-{html[:40]}")
+                yield html, links
 
 
 @needs("tinyhtml5")
-@pytest.mark.parametrize(("html", "links"), [*trees()])
-def test_trees(html: str, links: list[str]) -> None:
+def test_trees() -> None:
+    check_all(check_tree, trees())
+
+
+def check_tree(html: str, links: list[str]) -> None:
     """A tree repeats some links (13.2.6.4.7, the adoption agency): each counts once here."""
     want = list(dict.fromkeys(links))
     assert list(dict.fromkeys(read_html(html.encode(), "utf-8").hrefs)) == want

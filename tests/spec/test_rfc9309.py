@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign import SHARED, check_all, needs_shared
 
 from webcrawl.parse.robots import (
     MAX_BODY_BYTES,
@@ -19,7 +19,7 @@ from webcrawl.parse.robots import (
 )
 from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 
-CASES = Path(__file__).parents[2].parent / "shared" / "cases" / "robots_cases.json"
+CASES = SHARED / "robots_cases.json"
 
 # Cases outside of `core` that RFC 9309, or a deviation of ours, decides otherwise than their
 # authors, by id.
@@ -69,14 +69,6 @@ PROTEGOS_DIFFERENT = {
 Allows = Callable[..., bool]
 
 
-def load_cases() -> list[Any]:
-    if not CASES.exists():
-        reason = "../shared/cases/robots_cases.json is absent"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason))]
-    cases = json.loads(CASES.read_text())
-    return [pytest.param(case, id=f"{case['id']}-{case['test']}") for case in cases]
-
-
 def target_of(url: str) -> str:
     """Path and query of `url`, unchanged."""
     rest = url.partition("#")[0].partition("://")[2]
@@ -84,8 +76,12 @@ def target_of(url: str) -> str:
     return rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
 
 
-@pytest.mark.parametrize("case", load_cases())
-def test_case(case: dict[str, Any]) -> None:
+@needs_shared("robots_cases.json", "several crawlers")
+def test_cases() -> None:
+    check_all(check_case, zip(json.loads(CASES.read_text()), strict=True))
+
+
+def check_case(case: dict[str, Any]) -> None:
     body = bytes.fromhex(case["robots_hex"]) if "robots_hex" in case else case["robots"].encode()
     rules, other = (reader(name, product_token(case["agent"]))(body) for name in (OURS, PROTEGO))
     target = target_of(case["url"])

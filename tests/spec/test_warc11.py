@@ -12,8 +12,8 @@ from foreign import SHARED, needs_shared
 
 from tests.exchanges import EXCHANGES, ODD_HEADS, TEXT, capture, encrypted, exchange, write
 from webcrawl.items import Original
-from webcrawl.warc.check import FORBIDDEN, MANDATORY, REQUIRED, check
-from webcrawl.warc.reader import Record, read
+from webcrawl.tools.warccheck.check import FORBIDDEN, MANDATORY, REQUIRED, check
+from webcrawl.tools.warccheck.reader import Record, read
 from webcrawl.warc.records import REVISIT_PROFILE, digest, payload_digest
 
 POLICY = SHARED / "warc_field_policy.json"

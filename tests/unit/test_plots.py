@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import pytest
-
-from webcrawl.experiments.plots import Line, Panel, save
-from webcrawl.experiments.sweeps import course
 from webcrawl.report.series import read_series
-
-pytest.importorskip("matplotlib")
+from webcrawl.tools.sweep.plots import Line, Panel, save
+from webcrawl.tools.sweep.sweeps import course
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -71,11 +66,3 @@ def test_urls_by_level() -> None:
         "fetched or dropped": [3] + 9 * [0],
         "queued": [1] + 8 * [0] + [6],
     }
-
-
-def test_without_matplotlib_there_is_no_plot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError):
-        save(tmp_path / "a", "title", [Panel("y", "x", [Line("", [1], [1])])])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from webcrawl.analysis.folder import NoCrawlError
-from webcrawl.analysis.printed import LISTED, most_of
-from webcrawl.commands.report import domain_of
+from webcrawl.tools.report.command import domain_of
+from webcrawl.tools.report.folder import NoCrawlError
+from webcrawl.tools.report.printed import LISTED, most_of
 
 
 def test_the_largest_counts_are_listed_in_their_order_and_the_others_are_summed() -> None:

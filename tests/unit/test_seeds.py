@@ -96,7 +96,6 @@ def test_a_folder_is_not_a_file() -> None:
         "nosuch.gz",
         "nosuch",
         "seeds/nosuch",
-        "seeds/br.tx",
         "./br",
         "/nosuch/br.list",
         "../nosuch",

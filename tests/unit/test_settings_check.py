@@ -15,8 +15,8 @@ from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.scrapysown import unreadable
 from webcrawl.config.table import TABLE, read, typed_settings
-from webcrawl.fetch.signing import new_key
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.tools.botpage.keys import new_key
 
 PDF = "application/pdf"
 
@@ -81,6 +81,8 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
           ",", ",b", "a,,b", "a/1,b", "(+a)", [""]]),
         ("ROBOTS_PARSER", ["webcrawl", "protego", "tests.unit.test_settings_check.allowing"],
          ["", "Protego", "no.such.parser", None, 3, print, "urllib.parse.unquote"]),
+        ("SCHEDULER", ["webcrawl.scheduler.Scheduler"],
+         ["scrapy.core.scheduler.Scheduler", "no.such.Scheduler"]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
         ("RECRAWL", ["off", "fixed", "adaptive"], ["on", "", None, True]),

@@ -35,13 +35,11 @@ from webcrawl.fetch.signing import (
     DIRECTORY_PATH,
     KeyFileError,
     Signer,
-    directory,
-    new_key,
     read_key,
-    read_public_key,
     signature_base,
     thumbprint,
 )
+from webcrawl.tools.botpage.keys import directory, new_key, read_public_key
 
 # RFC 9421, B.1.4, as JWK: test-key-ed25519.
 JWK = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import socket
 import ssl
@@ -15,7 +16,7 @@ from struct import pack
 import pytest
 from cryptography import x509
 
-from simweb import Running, running
+from simweb import Running, cli, running
 from simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from simweb.dns import Names
 from simweb.model import World
@@ -302,19 +303,28 @@ class TestCommandLine:
     def test_strict_sets_the_exit_code(self) -> None:
         assert self.run("--hosts", "3", "--strict").returncode == 1
 
-    def test_an_unknown_feature_is_one_line(self) -> None:
-        done = self.run("--features", "page-405")
-        assert done.returncode == 2
-        assert done.stderr.splitlines() == [
-            "simweb: no feature is called 'page-405'; --list-features shows them"
-        ]
-
-    @pytest.mark.parametrize("option", ["--port", "--https-port", "--dns-port", "--control-port"])
-    def test_a_wrong_port_is_one_line(self, option: str) -> None:
-        for port in ("99999", "-1"):
-            done = self.run(option, port)
-            assert done.returncode == 2
-            assert done.stderr.splitlines() == [f"simweb: {option} {port}: ports are 0 to 65535"]
+    @pytest.mark.parametrize(
+        ("option", "value", "line"),
+        [
+            (
+                "--features",
+                "page-405",
+                "no feature is called 'page-405'; --list-features shows them",
+            ),
+            *(
+                (option, port, f"{option} {port}: ports are 0 to 65535")
+                for option in ("--port", "--https-port", "--dns-port", "--control-port")
+                for port in ("99999", "-1")
+            ),
+        ],
+    )
+    def test_a_mistake_is_one_line(
+        self, option: str, value: str, line: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        parser = argparse.ArgumentParser()
+        cli.add_arguments(parser)
+        assert cli.run(parser.parse_args([option, value])) == 2
+        assert capsys.readouterr().err == f"simweb: {line}\n"
 
     def test_help_of_the_command_has_the_options(self, scrapy: Scrapy) -> None:
         usage = scrapy("simweb", "--help").stdout.partition("Serve a")[0]

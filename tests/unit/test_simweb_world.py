@@ -295,15 +295,10 @@ class TestFeatures:
         assert len({row.name for row in FEATURES}) == len(FEATURES)
         assert all(row.about for row in FEATURES)
 
-    def test_every_feature_occurs(self) -> None:
-        world = World(WorldSpec(hosts=6000, pages_per_host=3, features="all"))
-        missing = {row.name for row in FEATURES if row.name.startswith(("page-", "host-"))}
-        for number in range(6000):
-            host = world.host(number)
-            missing -= {kind.name for kind in host.site.kinds} | {host.kind.name}
-            if not missing:
-                break
-        assert not missing
+    def test_every_feature_may_be_drawn(self) -> None:
+        weights = select("all", FEATURES)
+        assert weights.keys() == {row.name for row in FEATURES}
+        assert min(weights.values()) > 0
 
     @pytest.mark.parametrize(
         ("text", "has", "lacks"),

@@ -21,7 +21,6 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.explanation import explain
 from webcrawl.frontier.disk.identity import read_identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.seenrows import RecentRows
@@ -49,6 +48,7 @@ from webcrawl.frontier.store import UrlStatus
 from webcrawl.frontier.visitstate import VisitState
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
+from webcrawl.tools.explain.frontier import explain
 
 UTC_S = 1.7e9
 CYCLE_S = 1_000.0

@@ -13,10 +13,10 @@ import pytest
 
 from tests.exchanges import CHUNKED, EXCHANGES, TEXT, capture, exchange, head
 from webcrawl.items import Original
-from webcrawl.warc import reader
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck import reader
+from webcrawl.tools.warccheck.check import check
+from webcrawl.tools.warccheck.reader import BadRecord, read
 from webcrawl.warc.payload import without_chunks
-from webcrawl.warc.reader import BadRecord, read
 from webcrawl.warc.records import (
     Capture,
     capture_records,

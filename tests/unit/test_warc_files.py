@@ -13,9 +13,9 @@ from random import Random
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, exchange, write
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
+from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import WarcError, WarcFiles, new_id
-from webcrawl.warc.reader import read
 
 PLAIN = capture(EXCHANGES["plain"])
 

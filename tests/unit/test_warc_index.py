@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, exchange, write
+from webcrawl.tools.warccheck.check import check
 from webcrawl.warc import index as module
-from webcrawl.warc.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.recovery import recover

@@ -12,10 +12,10 @@ from random import Random
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, write
-from webcrawl.warc.check import check
+from webcrawl.tools.warccheck.check import check
+from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import member, stored_member, whole_members
-from webcrawl.warc.reader import read
 from webcrawl.warc.recovery import recover
 
 PLAIN = capture(EXCHANGES["plain"])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, exchange
+from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import Position, WarcError, WarcFiles
-from webcrawl.warc.reader import read
 from webcrawl.warc.records import Capture
 from webcrawl.warc.writer import WarcWriter
 

@@ -6,13 +6,11 @@ In reading order:
   crawl and sets the exit code. `epilog` is the end of their `--help`.
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
-- `trace`: shows each step of the fetch of one URL; `debugging` is its base too.
-- `frontier`, `explain`: look into the frontier of a JOBDIR. `top`: shows a running crawl.
-- `report`: figures of a crawl, as a page and CSV files.
-- `sweep`: runs experiments, each of several crawls.
+- `frontier`: looks into the frontier of a JOBDIR. `top`: shows a running crawl.
 - `ctl`: steers a running crawl. `hub`: gives a hub whose machine is lost a JOBDIR.
-- `warccheck`: checks WARC files. `botpage`: writes the page of the crawler. `simweb`: serves the
-  simulated web.
+- `simweb`: serves the simulated web.
+- `report`, `explain`, `trace`, `sweep`, `warccheck`, `botpage`: carried out by `webcrawl.tools`;
+  `tool` is their common base.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.
 """

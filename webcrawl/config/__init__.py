@@ -11,5 +11,4 @@ In reading order:
 - `components`: the crawler's own parts among Scrapy's components, and what is lost without each.
 - `ignored`: Scrapy's settings without effect here.
 - `check`: the checks before a crawl.
-- `explanation`: what settings and frontier say of one URL.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from ipaddress import ip_address
 from typing import Any
 
@@ -38,6 +39,7 @@ from webcrawl.hub.address import Address
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of
+from webcrawl.wording import needs_extra
 
 
 def check(settings: BaseSettings) -> list[str]:
@@ -50,6 +52,11 @@ def check(settings: BaseSettings) -> list[str]:
     problems += unusable(settings)
     if problems:
         return problems
+    if settings.get("CLUSTER"):
+        try:
+            import_module("nats")
+        except ModuleNotFoundError:
+            return [needs_extra("CLUSTER", "nats-py", "cluster")]
     if settings.get("CLUSTER") and settings.get("JOBDIR"):
         problems += _problems_of_hub(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):

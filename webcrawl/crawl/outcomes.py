@@ -82,7 +82,7 @@ def replaced_by(request: Request, engine: object) -> Request | None:
 
 
 def replaced(request: Request) -> Dropped:
-    """The outcome of a page fetch for which a middleware made another Request."""
+    """The outcome of the page fetch of `request`, for which a middleware made another Request."""
     return Dropped("replaced", *_times(request))
 
 

@@ -21,13 +21,7 @@ from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.requesthead import Target
@@ -39,7 +33,6 @@ LIFETIME_S: Final = 300
 LABEL: Final = "sig1"
 NONCE_BYTES: Final = 32
 DIRECTORY_PATH: Final = "/.well-known/http-message-signatures-directory"  # WBA 8.1
-DIRECTORY_TYPE: Final = "application/http-message-signatures-directory+json"  # WBA 8.2.1
 _FILE_MAX: Final = 64 << 10
 _OURS: Final = frozenset({b"signature", b"signature-input", b"signature-agent"})
 
@@ -130,22 +123,13 @@ def _authority(headers: Headers, target: Target) -> str:
     return target.netloc.lower()
 
 
-def new_key(path: Path) -> Ed25519PrivateKey:
-    """Write a new private key to the file `path`, which must not exist. OSError."""
-    key = Ed25519PrivateKey.generate()
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(pem)
-    return key
-
-
 def read_key(path: Path) -> Ed25519PrivateKey:
     """The private key in the file `path`: PEM (PKCS #8) or JWK (RFC 8037). KeyFileError."""
-    data = _content(path)
+    data = read_key_file(path)
     if data.lstrip()[:1] == b"{":
-        jwk = _read_jwk(path, data)
-        key = Ed25519PrivateKey.from_private_bytes(_octets(path, jwk, "d"))
-        if "x" in jwk and _octets(path, jwk, "x") != key.public_key().public_bytes_raw():
+        jwk = read_jwk(path, data)
+        key = Ed25519PrivateKey.from_private_bytes(octets_of(path, jwk, "d"))
+        if "x" in jwk and octets_of(path, jwk, "x") != key.public_key().public_bytes_raw():
             raise KeyFileError(f"{path} has a private key and a public key that do not belong")
         return key
     try:
@@ -159,24 +143,6 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     return loaded
 
 
-def read_public_key(path: Path) -> Ed25519PublicKey:
-    """The public key in the file `path`, which may have the private key instead. KeyFileError."""
-    data = _content(path)
-    if data.lstrip()[:1] == b"{":
-        jwk = _read_jwk(path, data)
-        if "d" not in jwk:
-            return Ed25519PublicKey.from_public_bytes(_octets(path, jwk, "x"))
-    elif b"-----BEGIN PUBLIC KEY-----" in data:
-        try:
-            loaded = load_pem_public_key(data)
-        except (ValueError, UnsupportedAlgorithm):
-            raise KeyFileError(f"{path} is no public key in PEM form") from None
-        if not isinstance(loaded, Ed25519PublicKey):
-            raise KeyFileError(f"{path} has a key of another kind than Ed25519")
-        return loaded
-    return read_key(path).public_key()
-
-
 def thumbprint(key: Ed25519PublicKey) -> str:
     """The JWK thumbprint of `key`, base64url (RFC 8037, appendix A.3)."""
     text = json.dumps(public_jwk(key), separators=(",", ":"), sort_keys=True)
@@ -188,17 +154,8 @@ def public_jwk(key: Ed25519PublicKey) -> dict[str, str]:
     return {"crv": "Ed25519", "kty": "OKP", "x": _base64url(key.public_bytes_raw())}
 
 
-def directory(keys: Sequence[Ed25519PublicKey]) -> dict[str, Any]:
-    """The key directory of `keys`, a JWK Set (WBA 5.5.1)."""
-    return {
-        "keys": [
-            public_jwk(key) | {"kid": thumbprint(key), "use": "sig", "alg": "ed25519"}
-            for key in keys
-        ]
-    }
-
-
-def _content(path: Path) -> bytes:
+def read_key_file(path: Path) -> bytes:
+    """The content of the file `path`. KeyFileError."""
     try:
         with open_file(path) as file:
             data = file.read(_FILE_MAX + 1)
@@ -212,7 +169,8 @@ def _content(path: Path) -> bytes:
     return data
 
 
-def _read_jwk(path: Path, data: bytes) -> dict[str, Any]:
+def read_jwk(path: Path, data: bytes) -> dict[str, Any]:
+    """The JWK of an Ed25519 key that `data` is. KeyFileError."""
     try:
         jwk = json.loads(data)
     except (ValueError, RecursionError):
@@ -222,8 +180,8 @@ def _read_jwk(path: Path, data: bytes) -> dict[str, Any]:
     return jwk
 
 
-def _octets(path: Path, jwk: dict[str, Any], member: str) -> bytes:
-    """The 32 octets of a member of a JWK."""
+def octets_of(path: Path, jwk: dict[str, Any], member: str) -> bytes:
+    """The 32 octets of a member of a JWK. KeyFileError."""
     text = jwk.get(member)
     try:
         octets = urlsafe_b64decode(text + "=" * (-len(text) % 4)) if isinstance(text, str) else b""

@@ -15,7 +15,6 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.config.explanation import explained
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
 from webcrawl.executor import AdaptiveExecutor
@@ -142,6 +141,8 @@ def _explained(
     settings: BaseSettings, inspect: Callable[[], Inspection | None], url: str
 ) -> list[str]:
     """In the thread."""
+    from webcrawl.tools.explain.explanation import explained  # noqa: PLC0415  (no crawl needs it)
+
     frontier = inspect()
     if frontier is None:
         raise StoreError("nothing can be explained: another process has the frontier")

@@ -255,7 +255,7 @@ class Scheduler(BaseScheduler):
         if request.errback == self._errback:
             request.errback = page_fetch.errback if page_fetch is not None else None
         if page_fetch is not None and before is not None:
-            self.finish(page_fetch, replaced(request))
+            self.finish(page_fetch, replaced(before))
         return strip(request)
 
     def _refuse(self, request: Request, link: Link) -> None:

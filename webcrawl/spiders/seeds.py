@@ -291,9 +291,9 @@ def _find(name: str, folders: list[Path]) -> Path | None:
 
 
 def _packed_lists() -> dict[str, Traversable]:
-    """The lists packed with the project, by file name. Empty in a checkout: it has `seeds/`."""
+    """The lists of the package, by file name."""
     folder = resources.files("webcrawl") / "seeds"
-    return {file.name: file for file in folder.iterdir()} if folder.is_dir() else {}
+    return {file.name: file for file in folder.iterdir() if file.name.endswith(_LIST_ENDINGS)}
 
 
 def _packed(name: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The archive: WARC 1.1 files (ISO 28500:2017), written, recovered after a crash, and checked.
+"""The archive: WARC 1.1 files (ISO 28500:2017), written, and recovered after a crash.
 
 Knows nothing of Scrapy. In the order in which to read it:
 
@@ -7,6 +7,6 @@ Knows nothing of Scrapy. In the order in which to read it:
   (gzip), `files` (names, locks, rotation, durability), `writer` (the same from an event loop).
 - Write its line of the index: `surt` (the key), `cdxj` (the line), `index` (the sorted file).
 - After a kill: `recovery`.
-- Read and check, for `scrapy warccheck` and the tests: `reader`, `check`, `indexcheck`. The crawl
-  uses none of these.
+
+`webcrawl.tools.warccheck` reads and checks the files.
 """

@@ -9,7 +9,7 @@ Read in this order:
    `hosts`: the rows of hosts, and the lines of those that wait.
 4. `store`: `Store`, all state of `frontier.core`. `identity`: which crawl a folder belongs to.
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
-6. `inspection`, `explanation`: read a folder from outside, for `scrapy frontier` and `explain`.
+6. `inspection`: reads a folder from outside, for `scrapy frontier` and `explain`.
 
 Rows, format 15; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
 database has one column family. The first byte of a key is the kind of the row, a constant in

@@ -1,0 +1,62 @@
+"""The common base of the commands that look at a crawl from outside: `webcrawl.tools` has them.
+
+Scrapy imports the modules of all commands in each process. A crawl needs nothing of the tools, and
+their libraries are an extra of the package: so a tool is imported when its command is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from webcrawl.wording import needs_extra
+
+if TYPE_CHECKING:
+    from scrapy.commands import ScrapyCommand as _Base
+else:
+    _Base = object
+
+
+class ToolCommand(_Base):
+    """Mixin of the command NAME, which `webcrawl.tools.NAME.command` carries out.
+
+    Exit code 2 if a library of the extra is missing.
+    """
+
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}
+    summary: str  # in the list of all commands, which imports no tool
+
+    @cached_property
+    def _command(self) -> _Base:
+        name = self.__module__.rpartition(".")[2]
+        try:
+            module = import_module(f"webcrawl.tools.{name}.command")
+        except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
+            if missing == "webcrawl":
+                raise
+            print(needs_extra(f"scrapy {name}", missing, "tools"), file=sys.stderr)
+            raise SystemExit(2) from None
+        command: _Base = module.Command()
+        return command
+
+    def syntax(self) -> str:
+        return self._command.syntax()
+
+    def short_desc(self) -> str:
+        return self.summary
+
+    def long_desc(self) -> str:
+        return ": ".join(filter(None, (self.summary, self._command.long_desc())))
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        self._command.settings = self.settings
+        self._command.add_options(parser)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        self._command.run(args, opts)
+        self.exitcode = self._command.exitcode

@@ -1,0 +1,13 @@
+"""Tools that look at a crawl from outside. A crawl imports none of them.
+
+Each folder carries out the command of its name, in `command`. `webcrawl.commands` has the names,
+and imports a tool when its command is given. The live page asks `explain` for its sentences. The
+libraries that only tools need are the extra `tools` of the package.
+
+- `report`: what a crawl collected and what it missed, as a page, CSV files and JSON.
+- `explain`: why a URL was fetched, refused, or is waiting.
+- `trace`: each step of the fetch of one URL.
+- `sweep`: experiments of several crawls, with plots.
+- `warccheck`: checks WARC files and their indexes.
+- `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
+"""

@@ -1,0 +1,88 @@
+"""`scrapy report DIR`: what a crawl collected and what it missed, as a page, CSV files and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.report.console import discard_output
+from webcrawl.tools import command
+from webcrawl.tools.report.folder import NoCrawlError, find_crawls
+from webcrawl.tools.report.printed import LogUnreadableError, write_report
+from webcrawl.wording import printable
+
+WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
+
+
+class Command(command.Command):
+    """Reads the crawl log, the time series, the frontier and, if asked, the WARC files."""
+
+    def syntax(self) -> str:
+        return "<DIR> [DIR ...] [options]"
+
+    def long_desc(self) -> str:
+        return (
+            "writes DIR/report/index.html, a page that needs no network, with"
+            " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
+            " (REPORT_DIR, by default WARC_DIR). Several folders are those of the hubs of a"
+            " crawl: the report is of the whole crawl. Changes nothing else."
+            " docs/output.md lists the figures."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add = parser.add_argument
+        add("-o", "--output", metavar="FOLDER", help="write the page to FOLDER")
+        add("--crawl", metavar="ID", default="", help="the crawl, if DIR has several (the latest)")
+        add("--tokens", action="store_true", help="count tokens: reads the WARC files")
+        add(
+            "--in-degree",
+            metavar="DOMAIN",
+            default="",
+            help="list pages that link to DOMAIN or a subdomain: reads the WARC files",
+        )
+        add(
+            "--hosts",
+            action="store_true",
+            help="print the registry of hosts; as CSV if standard output is no terminal",
+        )
+        add("--json", action="store_true", help="print the summary as JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not args:
+            raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each hub")
+        if opts.hosts and opts.json:
+            raise UsageError("give --hosts or --json, not both", print_help=False)
+        try:
+            domain = domain_of(opts.in_degree)
+            folder = find_crawls([Path(each) for each in args], opts.crawl)
+            write_report(folder, opts, domain)
+        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
+            discard_output()
+        except NoCrawlError as error:
+            print(error, file=sys.stderr)
+            self.exitcode = WRONG
+        except LogUnreadableError as error:
+            print(f"The crawl log: {error}", file=sys.stderr)
+            self.exitcode = 1
+        except OSError as error:
+            print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+            self.exitcode = 1
+
+
+def domain_of(text: str) -> str:
+    """A domain as a canonical host; "" for "". NoCrawlError if it is none."""
+    if not text:
+        return ""
+    url = None if set(text) & set("/:@?#\\ ") else canonicalize(f"http://{text}/")
+    if url is None:
+        raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
+    host = host_of(url).rstrip(".")
+    if not re.fullmatch(r"[\w.-]+", host):
+        raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
+    return host

@@ -1,0 +1,188 @@
+"""What `scrapy report` writes and prints: the page, ten lines, the summary as JSON, the hosts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
+
+from webcrawl.frontier.counters import REFUSED_ACCESS
+from webcrawl.tools.report.archive import Found, archived_pages, read_archive
+from webcrawl.tools.report.contents import WORDS
+from webcrawl.tools.report.csvfiles import write_csv
+from webcrawl.tools.report.folder import CrawlFolder
+from webcrawl.tools.report.page import duration_text, write_page
+from webcrawl.tools.report.report import Report, make_report, open_crawl
+from webcrawl.tools.report.tables import Table
+from webcrawl.wording import counted, printable, size_text
+
+LISTED = 8  # HTTP codes and reasons in the printed lines
+
+
+class LogUnreadableError(Exception):
+    """DuckDB cannot read the crawl log: no room for its files, for example. One line."""
+
+
+def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
+    """Write the page and print what the options ask for.
+
+    NoCrawlError, LogUnreadableError, OSError.
+    """
+    try:
+        _write(folder, opts, domain)
+    except duckdb.Error as error:
+        raise LogUnreadableError(str(error).partition("\n")[0]) from None
+
+
+def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
+    if folder.others:
+        others = f"{len(folder.others)} other crawls" if len(folder.others) > 1 else "another crawl"
+        print(
+            f"Reports on crawl {folder.crawl}; {folder.report_dir} also has {others}: --crawl"
+            f" {folder.others[-1]}",
+            file=sys.stderr,
+        )
+    with ExitStack() as stack:
+        log, state = stack.enter_context(open_crawl(folder))
+        found = None
+        if opts.tokens or domain:
+            found = _read_archive(log, folder, opts.tokens, domain)
+        report = make_report(log, folder, state, found, domain)
+        path = write_page(
+            report, Path(opts.output) if opts.output else folder.report_dir / "report"
+        )
+        if opts.json:
+            print(json.dumps(summary_of(report, path), indent=1))
+        elif opts.hosts:
+            print(path, file=sys.stderr)
+            _print_hosts(report)
+        else:
+            print(path, *lines_of(report), sep="\n")
+
+
+def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
+    """Shows a bar on standard error, if that is a terminal."""
+    pages = archived_pages(log)
+    warc_dirs = [part.warc_dir for part in folder.parts]
+    with tqdm(total=pages, unit=" pages", desc="WARC files", disable=None) as bar:
+        found = read_archive(
+            log, warc_dirs, has_tokens=has_tokens, domain=domain, progress=bar.update
+        )
+    if found.unread:
+        dirs = ", ".join(map(str, warc_dirs))
+        print(f"{found.unread:,} pages cannot be read from {dirs}", file=sys.stderr)
+    return found
+
+
+def summary_of(report: Report, path: Path) -> dict[str, Any]:
+    """The summary as JSON values."""
+    folder = report.folder
+    funnel = {row["stage"]: row["count"] for row in report.tables["funnel"].records()}
+    return {
+        "crawl": report.folder.crawl,
+        "state": report.state.text,
+        "page": str(path),
+        **report.totals,
+        "funnel": funnel,
+        "codes": {str(r["status"]): r["pages"] for r in report.tables["codes"].records()},
+        "reasons": {
+            f"{r['ended_as']}/{r['reason']}": r["urls"] for r in report.tables["reasons"].records()
+        },
+        "walls": {service: count for service, count, _ in report.walls},
+        "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
+        "unreadable_lines": report.unreadable,
+        **({"hubs": [folder.hubs_given, folder.hubs]} if folder.hubs > 1 else {}),
+        **({"in_degree": {"domain": report.domain, **report.in_degree}} if report.domain else {}),
+    }
+
+
+def lines_of(report: Report) -> list[str]:
+    """The ten most useful lines, one about bot walls, and one about --in-degree."""
+    tables = report.tables
+    funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
+    codes = most_of(
+        [(f"{_code(r)}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
+    )
+    largest = ", ".join(
+        f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
+    )
+    t = report.totals
+    hosts = f"{t['hosts_answered']:,} hosts in {t['registered_domains_answered']:,} domains"
+    request = f"{t['mean_request_s']:.3f} s a request on average"
+    kept = f"{t['html_pages_kept']:,} HTML pages kept ({size_text(t['html_bytes_kept'])})"
+    again = f" and {t['later_visits']:,} later visits" if t["later_visits"] else ""
+    later = f"{t['urls_kept_for_a_later_try']:,} kept for a later try"
+    lines = [
+        f"Crawl {report.folder.crawl}: {report.state.text}",
+        f"{t['pages_answered']:,} pages{again} in {duration_text(t['elapsed_s'])}, {request}",
+        f"{kept}, {t['duplicates']:,} of them duplicates",
+        f"{t['pages_per_s']:.1f} pages/s, {t['mbps']:.1f} Mbit/s",
+        f"Funnel: {funnel}",
+        f"HTTP codes: {codes or 'none'}",
+        f"URLs lost: {_losses(tables['reasons']) or 'none'}",
+        f"{hosts}; {report.one_page_share:.1%} of hosts with a page have exactly one",
+        f"Largest hosts: {largest or 'none'}",
+        f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
+    ]
+    if report.walls:
+        walls = ", ".join(
+            f"{service} {count:,} (on {counted(hosts, 'host')})"
+            for service, count, hosts in report.walls
+        )
+        lines.append(f"Bot walls in the place of pages: {walls}")
+    if report.folder.missing_hubs:
+        lines.append(report.folder.missing_hubs)
+    if report.domain:
+        found = report.in_degree
+        lines.append(
+            f"{found['pages_that_link']:,} of {found['pages_read']:,} pages link to"
+            f" {report.domain}: {found['from_inside']:,} from inside, {found['from_outside']:,}"
+            " from outside"
+        )
+    return [printable(line) for line in lines]
+
+
+def _code(row: dict[str, Any]) -> str:
+    """A status, with its name if the owner refuses access."""
+    named = row["status"] in REFUSED_ACCESS
+    return f"{row['status']} {row['name']}" if named else str(row["status"])
+
+
+def _losses(reasons: Table) -> str:
+    words = WORDS["reasons", "ended_as"]
+    texts = []
+    for reason, ended_as, urls in reasons.rows():
+        texts.append((f"{reason} {urls:,} ({words.get(ended_as, ended_as)})", urls))
+    return most_of(texts)
+
+
+def most_of(counted: list[tuple[str, int]]) -> str:
+    """The LISTED largest of (text, count), in their order, and the sum of the others."""
+    largest = sorted(counted, key=lambda each: each[1], reverse=True)[:LISTED]
+    texts = [text for text, count in counted if (text, count) in largest]
+    others = sum(count for _, count in counted) - sum(count for _, count in largest)
+    return ", ".join([*texts, *([f"others: {others:,}"] if others else [])])
+
+
+def _print_hosts(report: Report) -> None:
+    """A table of the width of the terminal, or CSV."""
+    hosts = report.tables["hosts"]
+    if not sys.stdout.isatty():
+        write_csv(hosts, sys.stdout)
+        return
+    width = max(20, shutil.get_terminal_size().columns - 50)
+    print(f"{'host':{width}} {'visited':>9} {'pages':>9} {'time':>10}  being visited")
+    for row in hosts.rows():
+        each = dict(zip(hosts.columns, row, strict=True))
+        host = printable(each["host"])[:width]
+        print(
+            f"{host:{width}} {each['visited_urls']:9,} {each['pages']:9,}"
+            f" {each['time_s']:8.1f} s  {each['being_visited']}"
+        )

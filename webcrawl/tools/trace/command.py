@@ -1,0 +1,82 @@
+"""`scrapy trace URL...`: each step of the fetch of a URL, with its time and its result."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import cast
+
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
+
+from webcrawl.report.console import discard_output
+from webcrawl.tools import command
+from webcrawl.tools.trace.tracer import Tracer
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # uvloop does not support Windows
+    from asyncio import new_event_loop  # type: ignore[assignment]  # another class of loop
+
+
+class Command(command.Command):
+    """Traces URLs with `tracer`. Exit code 1 if a step failed, 130 for Ctrl-C."""
+
+    def syntax(self) -> str:
+        return "[options] <URL> ..."
+
+    def long_desc(self) -> str:
+        return (
+            "parsing the URL, DNS, connecting, loading, chunks, content"
+            " coding and links, each with its time or sizes, then the header of the answer. Uses"
+            " the settings of a crawl, but waits 1 s between two requests to a host unless"
+            " DOWNLOAD_DELAY is set on the command line or robots.txt has a longer Crawl-delay."
+            " Archives nothing. Exit code 1 if a step failed."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--robots",
+            action="store_true",
+            help="fetch robots.txt first, show the rule that decides, and obey it"
+            " (-s ROBOTSTXT_OBEY=0: only show it)",
+        )
+        parser.add_argument("--follow", action="store_true", help="follow redirects of the page")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not args:
+            raise UsageError("give one or more URLs", print_help=False)
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        try:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                self.exitcode = runner.run(self._trace(args, opts))
+        except KeyboardInterrupt:
+            print()
+            self.exitcode = 130
+        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
+            discard_output()
+
+    async def _trace(self, urls: Sequence[str], opts: argparse.Namespace) -> int:
+        settings = cast("Settings", self.settings)
+        tracer = Tracer(settings, _write, _note, robots=opts.robots, follow=opts.follow)
+        failed = False
+        try:
+            for number, url in enumerate(urls):
+                if number:
+                    _write("\n")
+                failed |= not await tracer.trace(url)
+        finally:
+            await tracer.close()
+        return int(failed)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _note(line: str) -> None:
+    print(f"trace: {line}", file=sys.stderr)

@@ -1,0 +1,30 @@
+"""`scrapy warccheck FILE...`: prints the problems of WARC files, one line per problem."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.tools import command
+from webcrawl.tools.warccheck.check import check
+
+
+class Command(command.Command):
+    """Checks files with `check`. Exit code 1 if any file has a problem."""
+
+    def syntax(self) -> str:
+        return "FILE..."
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not args:
+            raise UsageError("give one or more WARC files", print_help=False)
+        for name in args:
+            try:
+                problems = check(Path(name))
+            except OSError as error:
+                problems = [error.strerror or str(error)]
+            for problem in problems:
+                print(f"{name}: {problem}")
+                self.exitcode = 1
