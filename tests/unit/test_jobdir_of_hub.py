@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.commands.explain import Command as Explain
+from webcrawl.tools.explain.command import Command as Explain
 from webcrawl.commands.frontier import Command as ShowFrontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import LocalFrontier
