@@ -58,8 +58,13 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
     with running(*WORLD, "--hosts", "60") as web:
         hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in (*hubs, *fetchers)]
+        wait_for_pages(crawls[2])
+        late = Machine(tmp_path / "late", web, bus, JOBDIR=tmp_path / "late-job", CLUSTER_HUBS=2)
+        refused = late.start().wait(60)
         results = [crawl.wait(200) for crawl in crawls]
         ledger = assert_faultless(web)
+    assert refused.exit_code == 2, refused.log
+    assert "all 2 hubs have owners: without JOBDIR this machine fetches for them" in refused.log
     assert assert_ended(results) == ledger["fetched"]["pages"]
     claims = [json.loads((tmp_path / f"job-{n}" / "hub.json").read_text()) for n in range(2)]
     assert sorted(claim["number"] for claim in claims) == [0, 1]
