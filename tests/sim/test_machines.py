@@ -257,7 +257,7 @@ def requests_without_a_session(patch: pytest.MonkeyPatch) -> None:
 def goes_on_without_a_hub(patch: pytest.MonkeyPatch) -> None:
     """A fetcher goes on with what it has of a hub that is away, while it hears any other."""
     patch.setattr(AllHubs, "hub_of", lambda self, url: None)
-    patch.setattr(AllHubs, "_give_back_of", lambda self, hub, has_changed=None: None)
+    patch.setattr(AllHubs, "_give_back_of", lambda self, hub: None)
 
 
 def asked_without_turns(patch: pytest.MonkeyPatch) -> None:
