@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.hub.mesh import Letter
@@ -154,25 +155,19 @@ class Views:
 
     def whole(self) -> Whole:
         """The crawl now: this hub's counts as they are, the others' as last heard. Any thread."""
-        own, away = self._own, self._away
-        values = _values(self._counters)
-        counts = {**self._heard, self._number: own}
+        numbers, groups = _values(self._counters)
+        own = replace(self._own, numbers=numbers, groups=groups)
+        counts, away = {**self._heard, self._number: own}, self._away
         here = [count for hub, count in counts.items() if hub not in away]
-        numbers = {hub: count.numbers for hub, count in counts.items()}
-        numbers[self._number] = values[0]
         return Whole(
             hub=self._number,
             elapsed_s=max(count.elapsed_s for count in counts.values()),
             pages_per_s=sum(count.pages_per_s for count in here),
             mbps=sum(count.mbps for count in here),
             unapplied=sum(count.unapplied for count in counts.values()),
-            counters=_sum(
-                values if hub == self._number else (count.numbers, count.groups)
-                for hub, count in counts.items()
-            ),
+            counters=_sum(counts.values()),
             hubs=tuple(
-                self._line(hub, counts.get(hub), numbers.get(hub, {}), away.get(hub, ""))
-                for hub in range(self._hubs)
+                self._line(hub, counts.get(hub), away.get(hub, "")) for hub in range(self._hubs)
             ),
         )
 
@@ -190,26 +185,24 @@ class Views:
             self._place, state, max(round(elapsed_s, 3), 0.0), *rates, unapplied, numbers, groups
         )
 
-    def _line(
-        self, hub: int, count: Count | None, numbers: Mapping[str, float], away_since: str
-    ) -> HubLine:
+    def _line(self, hub: int, count: Count | None, away_since: str) -> HubLine:
+        is_own = hub == self._number
+        if count is None:
+            return HubLine(hub, "", "", is_own, 0, 0.0, 0, away_since)
         return HubLine(
             hub=hub,
-            place=count.place if count is not None else "",
-            state=count.state if count is not None else "",
-            is_own=hub == self._number,
-            pages=int(numbers.get("crawled", 0)),
-            pages_per_s=count.pages_per_s if count is not None and not away_since else 0.0,
-            pending=max(int(numbers.get("pending", 0)), 0),
+            place=count.place,
+            state=count.state,
+            is_own=is_own,
+            pages=int(count.numbers.get("crawled", 0)),
+            pages_per_s=0.0 if away_since else count.pages_per_s,
+            pending=max(int(count.numbers.get("pending", 0)), 0),
             away_since=away_since,
         )
 
 
-Values = tuple[dict[str, int | float], dict[str, dict[str, int]]]  # numbers, groups
-
-
-def _values(counters: Counters) -> Values:
-    """What of `counters` a letter has. Any thread."""
+def _values(counters: Counters) -> tuple[dict[str, int | float], dict[str, dict[str, int]]]:
+    """The numbers and groups of `Count`. Any thread."""
     values = counters.to_dict()
     groups = {
         name: _largest(values[name], _LEVELS_MAX if name == "levels" else REASONS_MAX)
@@ -227,13 +220,13 @@ def _largest(counts: Mapping[str, int], limit: int) -> dict[str, int]:
     return dict(kept)
 
 
-def _sum(each: Iterable[Values]) -> Counters:
+def _sum(counts: Iterable[Count]) -> Counters:
     """Seconds of earlier runs do not add up: the longest counts."""
     total, earlier_s = Counters(), 0.0
-    for numbers, groups in each:
-        known = {name: n for name, n in numbers.items() if name in _NUMBERS}
+    for count in counts:
+        known = {name: n for name, n in count.numbers.items() if name in _NUMBERS}
         earlier_s = max(earlier_s, known.pop("earlier_s", 0.0))
         total.add(known)
-        total.add({name: counts for name, counts in groups.items() if name in _GROUPS})
+        total.add({name: group for name, group in count.groups.items() if name in _GROUPS})
     total.earlier_s = earlier_s
     return total
