@@ -31,9 +31,7 @@ from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.claims import Claim
-from webcrawl.hub.courier import Courier
 from webcrawl.hub.fetching import HubFrontier
-from webcrawl.hub.letters import MailApplied
 from webcrawl.hub.packets import hub_subject
 from webcrawl.hub.peers import peer_subject
 from webcrawl.hub.records import CRAWL
@@ -271,20 +269,6 @@ def sent_after_the_end_of_a_session(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FrontierServer, "recall", lambda self: None)
 
 
-def mail_of_a_session_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """A hub goes on behind what it has sent, and not behind what was applied."""
-    real = Courier._take_applied
-
-    def take(self: Courier, hub: int, letter: MailApplied) -> None:
-        sent = {k: way.sent for k, way in self._known.items()} if hasattr(self, "_known") else {}
-        real(self, hub, letter)
-        way = self._ways[hub]
-        way.sent = max(way.sent, sent.get(hub, 0))
-        self._known = dict(self._ways)  # type: ignore[attr-defined]
-
-    patch.setattr(Courier, "_take_applied", take)
-
-
 @pytest.mark.parametrize(
     ("plant", "hubs"),
     [
@@ -293,7 +277,6 @@ def mail_of_a_session_is_lost(patch: pytest.MonkeyPatch) -> None:
         (goes_on_without_a_hub, 3),
         (asked_without_turns, 2),
         (sent_after_the_end_of_a_session, 3),
-        (mail_of_a_session_is_lost, 2),
     ],
 )
 def test_planted_faults(

@@ -114,7 +114,8 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=CLOSE_S)
+        done, left = await asyncio.wait(left, timeout=CLOSE_S)
+        await asyncio.gather(*done, return_exceptions=True)
 
 
 class _Client(Client):
