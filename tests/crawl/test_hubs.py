@@ -32,16 +32,16 @@ def bus(tmp_path: Path) -> Iterator[NatsServer]:
         yield server
 
 
+def hub_of(folder: Path, number: int, web: Running, bus: NatsServer) -> Machine:
+    settings: dict[str, Any] = {"IP_DELAY": 0.05, "DOWNLOAD_DELAY": 0.3, "CLUSTER_HUBS": 2}
+    job = folder / f"job-{number}"
+    return Machine(folder / f"hub-{number}", web, bus, JOBDIR=job, **settings)
+
+
 def machines_of(folder: Path, web: Running, bus: NatsServer) -> tuple[list[Machine], list[Machine]]:
     """Two hubs and two fetchers."""
-    settings: dict[str, Any] = {"IP_DELAY": 0.05, "DOWNLOAD_DELAY": 0.3}
-    hubs = [
-        Machine(
-            folder / f"hub-{n}", web, bus, JOBDIR=folder / f"job-{n}", CLUSTER_HUBS=2, **settings
-        )
-        for n in range(2)
-    ]
-    return hubs, [Machine(folder / f"fetcher-{n}", web, bus, **settings) for n in range(2)]
+    hubs = [hub_of(folder, number, web, bus) for number in range(2)]
+    return hubs, [Machine(folder / f"fetcher-{number}", web, bus) for number in range(2)]
 
 
 def assert_ended(results: list[Result]) -> int:
@@ -58,8 +58,12 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
     with running(*WORLD, "--hosts", "60") as web:
         hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in (*hubs, *fetchers)]
+        wait_for_pages(crawls[2])
+        refused = hub_of(tmp_path, 2, web, bus).start().wait(60)
         results = [crawl.wait(200) for crawl in crawls]
         ledger = assert_faultless(web)
+    assert refused.exit_code == 2, refused.log
+    assert "all 2 hubs have owners: without JOBDIR this machine fetches for them" in refused.log
     assert assert_ended(results) == ledger["fetched"]["pages"]
     claims = [json.loads((tmp_path / f"job-{n}" / "hub.json").read_text()) for n in range(2)]
     assert sorted(claim["number"] for claim in claims) == [0, 1]

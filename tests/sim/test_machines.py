@@ -25,15 +25,11 @@ from tests.sim.test_hub import SEEDS, Plant, virtual_time
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.frontier.disk.frontier import FOLDER
-from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.addresses import HubAddresses
-from webcrawl.hub.allhubs import AllHubs
 from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.claims import Claim
-from webcrawl.hub.courier import Courier
 from webcrawl.hub.fetching import HubFrontier
-from webcrawl.hub.letters import MailApplied
 from webcrawl.hub.packets import hub_subject
 from webcrawl.hub.peers import peer_subject
 from webcrawl.hub.records import CRAWL
@@ -254,35 +250,9 @@ def requests_without_a_session(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "valid_until", property(lambda self: now() + 3_600))
 
 
-def goes_on_without_a_hub(patch: pytest.MonkeyPatch) -> None:
-    """A fetcher goes on with what it has of a hub that is away, while it hears any other."""
-    patch.setattr(AllHubs, "hub_of", lambda self, url: None)
-    patch.setattr(AllHubs, "_give_back_of", lambda self, hub: None)
-
-
 def asked_without_turns(patch: pytest.MonkeyPatch) -> None:
     """Each hub asks at shared addresses by its own clocks."""
     patch.setattr(HubAddresses, "_find_shared", lambda self, address: True)
-
-
-def sent_after_the_end_of_a_session(patch: pytest.MonkeyPatch) -> None:
-    """What is leased and not sent when the session of two hubs ends is sent later."""
-    patch.setattr(HubMachine, "give_back_all", lambda self: None)
-    patch.setattr(FrontierServer, "recall", lambda self: None)
-
-
-def mail_of_a_session_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """A hub goes on behind what it has sent, and not behind what was applied."""
-    real = Courier._take_applied
-
-    def take(self: Courier, hub: int, letter: MailApplied) -> None:
-        sent = {k: way.sent for k, way in self._known.items()} if hasattr(self, "_known") else {}
-        real(self, hub, letter)
-        way = self._ways[hub]
-        way.sent = max(way.sent, sent.get(hub, 0))
-        self._known = dict(self._ways)  # type: ignore[attr-defined]
-
-    patch.setattr(Courier, "_take_applied", take)
 
 
 @pytest.mark.parametrize(
@@ -290,10 +260,7 @@ def mail_of_a_session_is_lost(patch: pytest.MonkeyPatch) -> None:
     [
         (leases_back_at_once, 1),
         (requests_without_a_session, 1),
-        (goes_on_without_a_hub, 3),
         (asked_without_turns, 2),
-        (sent_after_the_end_of_a_session, 3),
-        (mail_of_a_session_is_lost, 2),
     ],
 )
 def test_planted_faults(

@@ -102,6 +102,7 @@ def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
 
 async def _claim_on_bus(bus: Bus, wanted: CrawlRecord) -> Claim:
     await open_bus(bus, _say)
+    said = ""
     try:
         while True:
             try:
@@ -109,7 +110,9 @@ async def _claim_on_bus(bus: Bus, wanted: CrawlRecord) -> Claim:
             except Refused:
                 raise
             except BusError as error:
-                _say(f"waits for the bus ({error})")
+                if str(error) != said:
+                    said = str(error)
+                    _say(f"waits for the bus ({said})")
                 await asyncio.sleep(RETRY_S)
     finally:
         await bus.close()

@@ -10,7 +10,8 @@ version 2.16:
   reader that has ended is a lost connection;
 - `close` may wait for ever: it has CLOSE_S;
 - it logs an exception of its own, with a traceback, at a server that dies: its logger is off;
-- `publish` may swallow that its task is cancelled: so `close` here sets a flag too;
+- `publish` and requests may swallow that their task is cancelled: so `close` here sets a flag too,
+  and others call `cancel_all`;
 - a credentials file without its markers is read for ever: so they are looked for before.
 
 A user name, a password, a token and the content of a credentials file are in no text.
@@ -25,7 +26,7 @@ import re
 import ssl
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -105,6 +106,16 @@ class Bus(ABC):
 
         BusError.
         """
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks that may wait for the bus, again and again until they have ended."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        done, left = await asyncio.wait(left, timeout=CLOSE_S)
+        await asyncio.gather(*done, return_exceptions=True)
 
 
 class _Client(Client):

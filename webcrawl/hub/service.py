@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from webcrawl.hub.bus import Bus, BusError, Refused
+from webcrawl.hub.bus import Bus, BusError, Refused, cancel_all
 from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.records import Ownership
@@ -91,9 +91,7 @@ class HubService:
 
     async def close(self, reason: str) -> None:
         """The crawl has ended in this process, and its frontier is closed."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         is_free = await self.sessions.close()
         try:
             await self._ownership.end(reason, is_free=is_free)

@@ -17,7 +17,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub import whole
 from webcrawl.hub.addresses import HubAddresses
 from webcrawl.hub.buckets import Abroad, Buckets
-from webcrawl.hub.bus import Bus
+from webcrawl.hub.bus import Bus, cancel_all
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.courier import Courier
 from webcrawl.hub.ends import Ends
@@ -139,9 +139,7 @@ class SeveralHubs:
 
     async def close(self) -> None:
         """The frontier is closed, and no request is under way."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         if self.addresses is not None and self._tasks:
             with suppress(StoreError):  # the pages of unused turns stay counted
                 await self.addresses.close()
