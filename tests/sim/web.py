@@ -39,7 +39,10 @@ class BrokenPromiseError(AssertionError):
 
 
 class Web:
-    """Hosts with pages that link to one another; some host's robots.txt has rules."""
+    """Hosts with pages that link to one another; some host's robots.txt has rules.
+
+    A page is found by a link of another host, so that most links are mail between several hubs.
+    """
 
     def __init__(self, seed: int, hosts: int, pages: int, *, hang: float = 0.0) -> None:
         """`hang`: the part of the requests for pages that get no answer."""
@@ -48,10 +51,11 @@ class Web:
         self.ruled = self.hosts[0]
         self._addresses = max(1, hosts // 3)
         self.links: dict[str, list[str]] = {}
-        for host in self.hosts:
+        for index, host in enumerate(self.hosts):
             paths = [*map(str, range(pages)), "private"]
             for number, path in enumerate(paths):
-                near = [f"http://{host}/{each}" for each in paths[number + 1 : number + 2]]
+                next_paths = paths[number + 1 : number + 2]
+                near = [f"http://{self.hosts[index - 1]}/{each}" for each in next_paths]
                 far = [f"http://{random.choice(self.hosts)}/{random.randrange(pages)}"] * 2
                 self.links[f"http://{host}/{path}"] = near + far
         self.seeds = [f"http://{host}/0" for host in self.hosts]
