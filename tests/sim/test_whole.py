@@ -23,13 +23,12 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.hub.claims import Claim
-from webcrawl.hub.ending import STOPPED, End, Quiet, Waves
-from webcrawl.hub.ends import Ends
+from webcrawl.hub.ends import STOPPED, End, Ends
 from webcrawl.hub.mesh import Letter
 from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
 from webcrawl.hub.steering import NoAnswerError, Obey, Reached
-from webcrawl.hub.target import PORTION_MAX, Allotment, Places, Uses
+from webcrawl.hub.target import PORTION_MAX, Leader, Report, Word
 from webcrawl.hub.views import Count, State, Views
 from webcrawl.hub.whole import WholeCrawl
 
@@ -312,10 +311,12 @@ def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
         world.hubs[gone].kill()
         await world.until(900, met=HUBS)
         assert goal - kept - PORTION_MAX <= world.crawled <= goal
-        if world.crawled < goal:
-            assert f"waits for 1 hub ({gone})" in caplog.text
-        else:
+        if any(world.ends):
+            assert world.crawled == goal
             assert sum(map(bool, world.ends)) >= HUBS - 1
+        else:  # hub 0 may have gone when the last places were given
+            assert world.crawled < goal or gone == 0
+            assert f"waits for 1 hub ({gone})" in caplog.text
 
     run(test(), seed)
 
@@ -561,11 +562,10 @@ def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
         victim = world.hubs[2]
         for letter in (
             Obey(9, True, (), ("a.test",), 9),
-            Places(9, 1, 0, True, 5, 0),
+            Word(9, 1, 0, 5, 0, 1),
             End("finished"),
             End("closespider_pagecount"),
-            Quiet(1, 1),
-            Uses(1, 1, 1, 1, 1),
+            Report(1, 1, 1, 1, 1, 1, 1),
         ):
             world.hubs[1].peers.send(2, letter)
         await asyncio.sleep(2.0)
@@ -637,17 +637,17 @@ def test_a_count_is_small_and_only_names_of_this_version_are_added() -> None:
 
 
 def places_before_all_have_spoken(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Allotment, "unheard", [])
+    patch.setattr(Leader, "unheard", [])
 
 
 def one_wave(patch: pytest.MonkeyPatch) -> None:
-    real = Waves.step
+    real = Leader.is_finished
 
-    def step(self: Waves) -> object:
-        self._first = self._answers or {}
-        return real(self)
+    def is_finished(self: Leader) -> bool:
+        wave = self._wave
+        return real(self) or self._wave != wave
 
-    patch.setattr(Waves, "step", step)
+    patch.setattr(Leader, "is_finished", is_finished)
 
 
 def mail_under_way_is_no_matter(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """A crawl with several hubs as a whole, as one of them sees it: numbers, target, orders and end.
 
-Hub 0 leads. `views`, `target`, `ending` and `steering` decide; this module says it to the other
+Hub 0 leads. `views`, `target` and `steering` decide; this module says it to the other
 hubs, and does here what they say. Nobody relies on a letter: what must be known is said again when
 a session begins.
 """
@@ -17,12 +17,11 @@ from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.hub.bus import BusError
-from webcrawl.hub.ending import FINISHED, STOPPED, End, Quiet, Reason, Wave, Waves
-from webcrawl.hub.ends import Ends
+from webcrawl.hub.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.hub.mesh import Letter, Mesh
 from webcrawl.hub.steering import OBEY_S, HubSteering, NoAnswerError, Obedient
 from webcrawl.hub.streams import Clock
-from webcrawl.hub.target import Allotment, Places, Share, Uses
+from webcrawl.hub.target import Leader, Report, Share, Word
 from webcrawl.hub.views import Count, State, Views
 from webcrawl.wording import counted
 
@@ -96,16 +95,13 @@ class WholeCrawl:
         self._clock = clock
         self._utc = utc
         self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
-        self._target = Allotment(mesh.hubs, server.target)
-        self._said: Uses | None = None  # to hub 0, in this session
-        self._waves = Waves(mesh.hubs)
-        self._wave = 0  # that this hub has not answered yet
+        self._leader = Leader(mesh.hubs, server.target)  # only hub 0's is used
         self._counted_at = self._busy_at = clock()
         self._line, self._line_at = "", 0.0
         self._listen()
 
     def __repr__(self) -> str:
-        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._target!r} {self._waves!r}>"
+        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
 
     def _listen(self) -> None:
         mesh = self._mesh
@@ -113,12 +109,10 @@ class WholeCrawl:
         mesh.on_end(self._end_session)
         mesh.on_letter(Count, self.views.hear)
         mesh.on_letter(End, self._hear_end)
-        mesh.on_letter(Places, self._hear_places)
-        mesh.on_letter(Wave, self._hear_wave)
-        mesh.on_letter(Uses, self._target.hear)  # only hub 0 uses what these say
-        mesh.on_letter(Quiet, self._waves.answer)
+        mesh.on_letter(Word, self._hear_word)
+        mesh.on_letter(Report, self._leader.hear)
         if self.number == 0:
-            self._target.begin(0)
+            self._leader.begin(0)
             self.share.is_steered = True
 
     # Sessions
@@ -135,18 +129,16 @@ class WholeCrawl:
             self._mesh.send(hub, End(self.share.end))
         self._mesh.send(hub, self._measure())
         if self.number == 0:
-            self._target.begin(hub)
+            self._leader.begin(hub)
             self._mesh.send(hub, self.steering.state())
         elif hub == 0:
             self.share.begin()
-            self._said = None
-            self._say_uses()
+            self._report()
 
     def _end_session(self, hub: int) -> None:
         self.views.end(hub, self._utc())
-        self._waves.void()
         if self.number == 0:
-            self._target.end(hub)
+            self._leader.end(hub)
 
     def _send_to_all(self, letter: Letter) -> None:
         for hub in self._others:
@@ -180,12 +172,10 @@ class WholeCrawl:
             self._counted_at = now
             self._send_to_all(self._measure())
         if self.number == 0:
-            self._lead_target()
+            self._lead()
         else:
-            self._say_uses()
-        if self._is_quiet():
-            self._look_for_end()
-        elif not (self._is_idle() or self._lacks_places()):
+            self._report()
+        if not (self._is_idle() or self._lacks_places()):
             self._busy_at = now
         self._say_what_is_waited_for(now)
 
@@ -194,43 +184,54 @@ class WholeCrawl:
         state = process.state, process.elapsed_s, process.unapplied
         return self.views.measure(*state, self._clock())
 
-    # The target
+    # The target and the end
 
-    def _lead_target(self) -> None:
-        self._target.hear(0, self._uses())
-        for hub, word in self._target.words():
+    def _lead(self) -> None:
+        leader = self._leader
+        leader.hear(0, self._own_report())
+        if leader.is_finished():
+            self.end(FINISHED)
+        for hub, word in leader.words():
             if hub:
                 self._mesh.send(hub, word)
             else:
-                self.share.hear(word, self._server.out)
-                self._target.hear(0, self._uses())
-                self._server.places_changed()
-        if self._target.is_met:
+                self._obey(word)
+                leader.hear(0, self._own_report())
+        if leader.is_met:
             self.end(TARGET_MET)
 
-    def _hear_places(self, hub: int, word: Places) -> None:
+    def _hear_word(self, hub: int, word: Word) -> None:
         if hub == 0:
-            self.share.hear(word, self._server.out)
-            self._say_uses()
-            self._server.places_changed()
+            self._obey(word)
+            self._report()
 
-    def _uses(self) -> Uses:
+    def _obey(self, word: Word) -> None:
+        self.share.hear(word, self._server.out)
+        self._server.places_changed()
+
+    def _report(self) -> None:
+        self._mesh.send(0, self._own_report())
+
+    def _own_report(self) -> Report:
         """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
         soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
         fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
-        return self.share.uses(self._server.out, fresh)
+        is_quiet = self._is_idle() and not self.process.unapplied
+        return self.share.report(self._server.out, fresh, self._activity() if is_quiet else None)
 
-    def _say_uses(self) -> None:
-        uses, said = self._uses(), self._said
-        # Without a target only what hub 0 waits for.
-        if said is None or (uses != said if self.share.goal else uses.heard != said.heard):
-            self._said = uses
-            self._mesh.send(0, uses)
+    def _activity(self) -> int:
+        sent = sum(last for _, last in self._frontier.outbox.values())
+        return sent + sum(self._frontier.inbox.values())
+
+    def _is_idle(self) -> bool:
+        """The frontier is finished, and nothing of this hub is on its way into it."""
+        return self._frontier.is_finished() and not self.process.has_seeds()
 
     def _lacks_places(self) -> bool:
         """Whether nothing can be fetched here before hub 0 says more."""
-        has_none = self.share.goal and not (self._server.out or self._uses().free)
-        return self.share.is_held or bool(has_none)
+        share = self.share
+        has_places = share.places > share.answered or self._server.out
+        return share.is_held or bool(share.goal and not has_places)
 
     async def recall(self, goal: int) -> int:
         """Hub 0: let all hubs give back their unused places, before `goal` is set.
@@ -238,55 +239,21 @@ class WholeCrawl:
         Returns the lowest goal that there can be. `set_goal` must follow. NoAnswerError: some have
         no limit so far, and have not heard of one.
         """
-        self._target.recall(goal)
+        self._leader.recall(goal)
         for _ in range(int(OBEY_S / STEP_S)):
-            self._lead_target()
-            if self._target.is_recalled:
+            self._lead()
+            if self._leader.is_recalled:
                 break
             await asyncio.sleep(STEP_S)
-        if not self._target.goal and (self.away or not self._target.is_recalled):
+        if not self._leader.goal and (self.away or not self._leader.is_recalled):
             hubs = _hubs(self.away or self._others)
             raise NoAnswerError(f"no target can be set without the answer of {hubs}")
-        return self._target.lowest
+        return self._leader.lowest
 
     def set_goal(self, goal: int) -> None:
         """Hub 0: the goal from now on, 0: none."""
-        self._target.set_goal(goal)
-        self._lead_target()
-
-    # The end
-
-    def _is_idle(self) -> bool:
-        """The frontier is finished, and nothing of this hub is on its way into it."""
-        return self._frontier.is_finished() and not self.process.has_seeds()
-
-    def _is_quiet(self) -> bool:
-        """This hub is idle, and nothing is on its way to another one."""
-        return self._is_idle() and not self.process.unapplied
-
-    def _look_for_end(self) -> None:
-        """This hub is quiet."""
-        if self.number:
-            if self._wave:
-                self._mesh.send(0, Quiet(self._wave, self._activity()))
-                self._wave = 0
-        elif not self.away:
-            step = self._waves.step()
-            if step == FINISHED:
-                self.end(FINISHED)
-            elif isinstance(step, Wave):
-                self._waves.answer(0, Quiet(step.number, self._activity()))
-                self._send_to_all(step)
-
-    def _activity(self) -> int:
-        sent = sum(last for _, last in self._frontier.outbox.values())
-        return sent + sum(self._frontier.inbox.values())
-
-    def _hear_wave(self, hub: int, wave: Wave) -> None:
-        if hub == 0:
-            self._wave = wave.number
-            if self._is_quiet():
-                self._look_for_end()
+        self._leader.set_goal(goal)
+        self._lead()
 
     def end(self, reason: Reason) -> None:
         """End the crawl in all hubs, for those that are away too."""
