@@ -117,6 +117,7 @@ class Hub:
         )
         self.state: State = "running"
         self.elapsed_s = 0.0
+        self.rules = ""
         self.commands: list[tuple[str, tuple[str, ...], str]] = []
         self.kept = Orders()
         self.retried: list[tuple[str, ...]] = []
@@ -385,6 +386,30 @@ def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixt
         world.hubs[0] = world.start(0)
         await world.until(100, met=HUBS)
         assert world.crawled == 2000 > before
+
+    run(test())
+
+
+def test_a_hub_with_other_rules_than_hub_0_waits(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        world = calm((10, 10_000, 10))
+        world.hubs[1].rules = "other"
+        await asyncio.sleep(60.0)
+        assert world.works[1].counters.crawled == 0
+        assert caplog.text.count("RULES is not that of hub 0: this hub waits") == 1
+        world.hubs[0].rules = "other"  # read again
+        await asyncio.sleep(10.0)
+        assert world.works[1].counters.crawled > 0
+        assert [hub.whole.share.is_held for hub in world.hubs] == [False, False, True]
+
+    run(test())
+
+
+def test_each_hub_knows_at_the_end_whether_any_page_was_answered() -> None:
+    async def test() -> None:
+        world = calm((0, 1, 0))
+        await world.until(100, met=HUBS)
+        assert [hub.server.crawled for hub in world.hubs] == [1, 1, 1]
 
     run(test())
 

@@ -7,11 +7,13 @@ obey. An answer says for which hubs it holds.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from msgspec import msgpack
 from scrapy.crawler import Crawler
 
 from webcrawl.crawl.crawl import crawl_of
@@ -27,6 +29,7 @@ from webcrawl.live.livecrawl import RefusalError
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import hubs_text
 from webcrawl.scope import ScopeError
+from webcrawl.scope.hostrules import HostRule
 from webcrawl.scope.rules import check_entry
 from webcrawl.scrapy_private import reads_seeds
 from webcrawl.wording import counted
@@ -46,6 +49,7 @@ class HubProcess:
         self._crawler = crawler
         self._unapplied = unapplied
         self._stopping: asyncio.Task[None] | None = None
+        self._hashed: tuple[Sequence[HostRule], str] = (), ""
 
     @property
     def state(self) -> State:
@@ -54,6 +58,14 @@ class HubProcess:
     @property
     def elapsed_s(self) -> float:
         return crawl_of(self._crawler).elapsed_s
+
+    @property
+    def rules(self) -> str:
+        rules = crawl_of(self._crawler).rules
+        if rules is not None and rules.rules is not self._hashed[0]:
+            digest = hashlib.sha256(msgpack.encode(rules.rules)).hexdigest()
+            self._hashed = rules.rules, digest
+        return self._hashed[1]
 
     @property
     def unapplied(self) -> int:

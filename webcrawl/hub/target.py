@@ -71,6 +71,7 @@ class Word(Letter, frozen=True):
     places -- for this hub
     crawled, left -- of the whole crawl: answered pages, and places that no hub has
     wave -- the question whether the hub is quiet
+    rules -- hash of the rules (RULES) in force at hub 0
     """
 
     number: _Number
@@ -79,6 +80,7 @@ class Word(Letter, frozen=True):
     crawled: _Number
     left: _Number
     wave: _Number
+    rules: Annotated[str, Meta(max_length=64)] = ""
 
 
 _SILENCE: Final = Word(0, 0, 0, 0, 0, 0)
@@ -88,12 +90,14 @@ class Share:
     """This hub's places, and what else its frontier must know of the crawl (`shared.server.Whole`).
 
     knows_goal, is_steered -- what hub 0 has said in this run: until then no lease is given
+    rules -- hash of those in force here: no lease is given while hub 0 has others
     end -- why the crawl has ended in all hubs; "" while it goes on
     """
 
     def __init__(self, counters: Counters) -> None:
         self.places = counters.crawled
         self.knows_goal = self.is_steered = False
+        self.rules = ""
         self.end: Reason | Literal[""] = ""
         self._counters = counters
         self._word = _SILENCE
@@ -119,7 +123,11 @@ class Share:
 
     @property
     def is_held(self) -> bool:
-        return not (self.knows_goal and self.is_steered)
+        return not (self.knows_goal and self.is_steered) or self.has_other_rules
+
+    @property
+    def has_other_rules(self) -> bool:
+        return self.knows_goal and self._word.rules != self.rules
 
     @property
     def is_met(self) -> bool:
@@ -128,6 +136,10 @@ class Share:
     @property
     def has_ended(self) -> bool:
         return self.end == FINISHED
+
+    def steer(self) -> None:
+        """This hub has carried out all orders of hub 0."""
+        self.is_steered = True
 
     def begin(self) -> None:
         """A session with hub 0 begins: nothing is heard in it yet."""
@@ -194,8 +206,8 @@ class Leader:
         """The hubs that have not said how many places they have."""
         return [hub for hub in range(self._hubs) if hub not in self._given]
 
-    def words(self) -> Iterator[tuple[int, Word]]:
-        """What to say now, and to which hubs."""
+    def words(self, rules: str) -> Iterator[tuple[int, Word]]:
+        """What to say now, and to which hubs. `rules` as in `Word`."""
         goal = self._wished or self.goal
         for hub, last in tuple(self._words.items()):
             if last.number and not self._is_heard(hub):  # one at a time
@@ -203,8 +215,8 @@ class Leader:
             places = self._places(hub) if last.number else self._given.get(hub, 0)
             if hub in self._given:
                 self._given[hub] = max(self._given[hub], places)
-            crawled, left = (self.crawled, self._left) if goal else (0, 0)
-            word = Word(last.number, goal, places, crawled, left, self._wave)
+            numbers = places, self.crawled, self._left, self._wave
+            word = Word(last.number, goal, *numbers, rules)
             if word != last or not last.number:
                 self._number += 1
                 self._words[hub] = replace(word, number=self._number)

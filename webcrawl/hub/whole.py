@@ -47,6 +47,10 @@ class Process(Obedient, Protocol):
     def elapsed_s(self) -> float: ...
 
     @property
+    def rules(self) -> str:
+        """A hash of the rules (RULES) in force."""
+
+    @property
     def unapplied(self) -> int:
         """Mail to other hubs that is not known to be applied."""
 
@@ -85,7 +89,7 @@ class WholeCrawl:
         self.views = views
         self.share = server.whole = Share(server.counters)
         self.steering = HubSteering(mesh, server, process)
-        self.steering.on_obeyed = self._be_free
+        self.steering.on_obeyed = self.share.steer
         self._mesh = mesh
         self._server = server
         self._frontier = frontier
@@ -97,6 +101,7 @@ class WholeCrawl:
         self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
         self._leader = Leader(mesh.hubs, server.target)  # only hub 0's is used
         self._counted_at = self._busy_at = clock()
+        self._was_held = True
         self._line, self._line_at = "", 0.0
         self._listen()
 
@@ -113,7 +118,7 @@ class WholeCrawl:
         mesh.on_letter(Report, self._leader.hear)
         if self.number == 0:
             self._leader.begin(0)
-            self.share.is_steered = True
+            self.share.steer()
 
     # Sessions
 
@@ -168,6 +173,7 @@ class WholeCrawl:
     def step(self) -> None:
         """Once each STEP_S."""
         now = self._clock()
+        self.share.rules = self.process.rules
         if now >= self._counted_at + COUNT_S:
             self._counted_at = now
             self._send_to_all(self._measure())
@@ -175,6 +181,10 @@ class WholeCrawl:
             self._lead()
         else:
             self._report()
+        if self._was_held and not self.share.is_held:
+            self._server.places_changed()
+            self.process.wake()
+        self._was_held = self.share.is_held
         if not (self._is_idle() or self._lacks_places()):
             self._busy_at = now
         self._say_what_is_waited_for(now)
@@ -191,7 +201,7 @@ class WholeCrawl:
         leader.hear(0, self._own_report())
         if leader.is_finished():
             self.end(FINISHED)
-        for hub, word in leader.words():
+        for hub, word in leader.words(self.process.rules):
             if hub:
                 self._mesh.send(hub, word)
             else:
@@ -285,12 +295,6 @@ class WholeCrawl:
 
     # What this hub waits for
 
-    def _be_free(self) -> None:
-        """Hub 0 has said how the crawl is steered."""
-        self.share.is_steered = True
-        self._server.places_changed()
-        self.process.wake()
-
     def _say_what_is_waited_for(self, now: float) -> None:
         line = "" if self.share.end or now < self._busy_at + IDLE_S else self._waits_for()
         if line and (line != self._line or now >= self._line_at + AGAIN_S):
@@ -300,6 +304,8 @@ class WholeCrawl:
 
     def _waits_for(self) -> str:
         away, here = self.away, "Nothing is left to do here"
+        if self.share.has_other_rules:
+            return "RULES is not that of hub 0: this hub waits. Give all hubs the same file"
         if self.share.is_held:
             away, here = [0], "Hub 0 has not said how the crawl is steered"
         elif not self._is_idle():
