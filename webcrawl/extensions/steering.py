@@ -231,7 +231,7 @@ class SteeringExtension:
         """The lowest that can be met exactly instead of `target`, as of now. SteeringError."""
         if self._hub is None:
             return self._server.lowest_target
-        return await self._hub.recall(target) if target else 0
+        return await self._hub.whole.recall(target) if target else 0
 
     @property
     def _crawled(self) -> int:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.hub.bus import BusError
 from webcrawl.hub.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.hub.mesh import Letter, Mesh
-from webcrawl.hub.steering import OBEY_S, HubSteering, NoAnswerError, Obedient
+from webcrawl.hub.steering import OBEY_S, HubSteering, Obedient
 from webcrawl.hub.streams import Clock
 from webcrawl.hub.target import Leader, Report, Share, Word
 from webcrawl.hub.views import Count, State, Views
@@ -246,7 +247,7 @@ class WholeCrawl:
     async def recall(self, goal: int) -> int:
         """Hub 0: let all hubs give back their unused places, before `goal` is set.
 
-        Returns the lowest goal that there can be. `set_goal` must follow. NoAnswerError: some have
+        Returns the lowest goal that there can be. `set_goal` must follow. SteeringError: some have
         no limit so far, and have not heard of one.
         """
         self._leader.recall(goal)
@@ -257,7 +258,7 @@ class WholeCrawl:
             await asyncio.sleep(STEP_S)
         if not self._leader.goal and (self.away or not self._leader.is_recalled):
             hubs = _hubs(self.away or self._others)
-            raise NoAnswerError(f"no target can be set without the answer of {hubs}")
+            raise SteeringError(f"no target can be set without the answer of {hubs}")
         return self._leader.lowest
 
     def set_goal(self, goal: int) -> None:
