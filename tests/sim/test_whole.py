@@ -19,17 +19,17 @@ from msgspec.structs import replace
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
+from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.hub.claims import Claim
-from webcrawl.hub.ending import STOPPED, End, Quiet, Waves
-from webcrawl.hub.ends import Ends
+from webcrawl.hub.ends import STOPPED, End, Ends
 from webcrawl.hub.mesh import Letter
 from webcrawl.hub.packets import TICK_S
 from webcrawl.hub.peers import Peers
-from webcrawl.hub.steering import NoAnswerError, Obey, Reached
-from webcrawl.hub.target import PORTION_MAX, Allotment, Places, Uses
+from webcrawl.hub.steering import Obey, Reached
+from webcrawl.hub.target import PORTION_MAX, Leader, Report, Word
 from webcrawl.hub.views import Count, State, Views
 from webcrawl.hub.whole import WholeCrawl
 
@@ -118,6 +118,7 @@ class Hub:
         )
         self.state: State = "running"
         self.elapsed_s = 0.0
+        self.rules = ""
         self.commands: list[tuple[str, tuple[str, ...], str]] = []
         self.kept = Orders()
         self.retried: list[tuple[str, ...]] = []
@@ -181,7 +182,7 @@ class Hub:
             self.server.orders = replace(self.server.orders, is_paused=True, number=number)
             await self.whole.steering.spread(is_paused=True)
         elif command != "target":
-            raise NoAnswerError(f"there is no {command}")
+            raise SteeringError(f"there is no {command}")
         return "done"
 
     async def obey(
@@ -200,7 +201,7 @@ class Hub:
 
     async def explain(self, url: str) -> list[str]:
         if url == "bad":
-            raise NoAnswerError("it is not of this hub")
+            raise SteeringError("it is not of this hub")
         return [url, "Fetched."]
 
 
@@ -312,10 +313,12 @@ def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
         world.hubs[gone].kill()
         await world.until(900, met=HUBS)
         assert goal - kept - PORTION_MAX <= world.crawled <= goal
-        if world.crawled < goal:
-            assert f"waits for 1 hub ({gone})" in caplog.text
-        else:
+        if any(world.ends):
+            assert world.crawled == goal
             assert sum(map(bool, world.ends)) >= HUBS - 1
+        else:  # hub 0 may have gone when the last places were given
+            assert world.crawled < goal or gone == 0
+            assert f"waits for 1 hub ({gone})" in caplog.text
 
     run(test(), seed)
 
@@ -366,7 +369,7 @@ def test_no_goal_is_set_while_a_hub_cannot_be_asked() -> None:
         await asyncio.sleep(5.0)
         world.hubs[2].kill()
         await asyncio.sleep(15.0)
-        with pytest.raises(NoAnswerError, match=r"without the answer of 1 hub \(2\)$"):
+        with pytest.raises(SteeringError, match=r"without the answer of 1 hub \(2\)$"):
             await world.hubs[0].whole.recall(5000)
 
     run(test())
@@ -384,6 +387,30 @@ def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixt
         world.hubs[0] = world.start(0)
         await world.until(100, met=HUBS)
         assert world.crawled == 2000 > before
+
+    run(test())
+
+
+def test_a_hub_with_other_rules_than_hub_0_waits(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        world = calm((10, 10_000, 10))
+        world.hubs[1].rules = "other"
+        await asyncio.sleep(60.0)
+        assert world.works[1].counters.crawled == 0
+        assert caplog.text.count("RULES is not that of hub 0: this hub waits") == 1
+        world.hubs[0].rules = "other"  # read again
+        await asyncio.sleep(10.0)
+        assert world.works[1].counters.crawled > 0
+        assert [hub.whole.share.is_held for hub in world.hubs] == [False, False, True]
+
+    run(test())
+
+
+def test_each_hub_knows_at_the_end_whether_any_page_was_answered() -> None:
+    async def test() -> None:
+        world = calm((0, 1, 0))
+        await world.until(100, met=HUBS)
+        assert [hub.server.crawled for hub in world.hubs] == [1, 1, 1]
 
     run(test())
 
@@ -514,15 +541,15 @@ def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url
         asking = world.hubs[1].whole.steering
         assert await asking.ask(0, "target", ["5"]) == "done"
         assert world.hubs[0].commands == [("target", ("5",), "scrapy ctl at hub 1")]
-        with pytest.raises(NoAnswerError, match=r"^there is no deny$"):
+        with pytest.raises(SteeringError, match=r"^there is no deny$"):
             await asking.ask(0, "deny", ["a.test"])
         assert await asking.ask(2, "explain", ["http://a.test/"]) == "http://a.test/\nFetched."
-        with pytest.raises(NoAnswerError, match=r"^it is not of this hub$"):
+        with pytest.raises(SteeringError, match=r"^it is not of this hub$"):
             await asking.ask(2, "explain", ["bad"])
-        with pytest.raises(NoAnswerError, match=r"^only hub 0 carries out commands$"):
+        with pytest.raises(SteeringError, match=r"^only hub 0 carries out commands$"):
             await asking.ask(2, "pause", [])
         world.hubs[0].kill()
-        with pytest.raises(NoAnswerError, match=r"^hub 0 does not answer"):
+        with pytest.raises(SteeringError, match=r"^hub 0 does not answer"):
             await asking.ask(0, "pause", [])
 
     run(test())
@@ -561,11 +588,10 @@ def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
         victim = world.hubs[2]
         for letter in (
             Obey(9, True, (), ("a.test",), 9),
-            Places(9, 1, 0, True, 5, 0),
+            Word(9, 1, 0, 5, 0, 1),
             End("finished"),
             End("closespider_pagecount"),
-            Quiet(1, 1),
-            Uses(1, 1, 1, 1, 1),
+            Report(1, 1, 1, 1, 1, 1, 1),
         ):
             world.hubs[1].peers.send(2, letter)
         await asyncio.sleep(2.0)
@@ -637,17 +663,17 @@ def test_a_count_is_small_and_only_names_of_this_version_are_added() -> None:
 
 
 def places_before_all_have_spoken(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Allotment, "unheard", [])
+    patch.setattr(Leader, "unheard", [])
 
 
 def one_wave(patch: pytest.MonkeyPatch) -> None:
-    real = Waves.step
+    real = Leader.is_finished
 
-    def step(self: Waves) -> object:
-        self._first = self._answers or {}
-        return real(self)
+    def is_finished(self: Leader) -> bool:
+        wave = self._wave
+        return real(self) or self._wave != wave
 
-    patch.setattr(Waves, "step", step)
+    patch.setattr(Leader, "is_finished", is_finished)
 
 
 def mail_under_way_is_no_matter(patch: pytest.MonkeyPatch) -> None:
@@ -670,7 +696,7 @@ def test_planted_faults(
 ) -> None:
     plant(monkeypatch)
     seen = 0
-    for seed in range(40):
+    for seed in range(40, 80):
         try:
             run(works(), seed)
         except AssertionError:

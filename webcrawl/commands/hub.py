@@ -55,11 +55,6 @@ class Command(ScrapyCommand):
         )
         parser.add_argument("--number", metavar="K", type=int, help="of the hub: 0 is the first")
         parser.add_argument("--cluster", metavar="URL", help="the bus, in place of CLUSTER")
-        parser.add_argument(
-            "--without-bus",
-            action="store_true",
-            help="restore without a look whether the hub runs: make sure that it does not",
-        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.hub.bus import BusError  # noqa: PLC0415
@@ -107,18 +102,10 @@ class Command(ScrapyCommand):
         return f"{jobdir} is {_named(claim)}, and is empty"
 
     def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> int:
-        """The epoch of the last owner; 0 without the bus."""
-        from webcrawl.hub.bus import BusError, Refused  # noqa: PLC0415
+        """The epoch of the last owner."""
         from webcrawl.hub.restoring import refuse_if_owned  # noqa: PLC0415
 
-        if opts.without_bus:
-            return 0
-        try:
-            return self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
-        except Refused:
-            raise
-        except BusError as error:
-            raise BusError(f"{error}. If the hub does not run, give --without-bus") from None
+        return self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
 
     def _ask_bus(self, opts: argparse.Namespace, ask: Callable[[Bus], Awaitable[T]]) -> T:
         """Raises what `ask` raises, and BusError."""

@@ -7,11 +7,13 @@ obey. An answer says for which hubs it holds.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from msgspec import msgpack
 from scrapy.crawler import Crawler
 
 from webcrawl.crawl.crawl import crawl_of
@@ -20,13 +22,13 @@ from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.steering import NoAnswerError
 from webcrawl.hub.views import State
 from webcrawl.hub.whole import WholeCrawl
 from webcrawl.live.livecrawl import RefusalError
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import hubs_text
 from webcrawl.scope import ScopeError
+from webcrawl.scope.hostrules import HostRule
 from webcrawl.scope.rules import check_entry
 from webcrawl.scrapy_private import reads_seeds
 from webcrawl.wording import counted
@@ -46,6 +48,7 @@ class HubProcess:
         self._crawler = crawler
         self._unapplied = unapplied
         self._stopping: asyncio.Task[None] | None = None
+        self._hashed: tuple[Sequence[HostRule], str] = (), ""
 
     @property
     def state(self) -> State:
@@ -54,6 +57,14 @@ class HubProcess:
     @property
     def elapsed_s(self) -> float:
         return crawl_of(self._crawler).elapsed_s
+
+    @property
+    def rules(self) -> str:
+        rules = crawl_of(self._crawler).rules
+        if rules is not None and rules.rules is not self._hashed[0]:
+            digest = hashlib.sha256(msgpack.encode(rules.rules)).hexdigest()
+            self._hashed = rules.rules, digest
+        return self._hashed[1]
 
     @property
     def unapplied(self) -> int:
@@ -80,14 +91,14 @@ class HubProcess:
     async def explain(self, url: str) -> list[str]:
         explain = crawl_of(self._crawler).explain
         if canonicalize(url) != url or explain is None:
-            raise NoAnswerError("this hub cannot explain it")
+            raise SteeringError("this hub cannot explain it")
         whole = self.whole
         if Buckets(whole.hubs).hub_of(host_of(url)) != whole.number:
-            raise NoAnswerError("it is a URL of another hub")
+            raise SteeringError("it is a URL of another hub")
         try:
             return await explain(url)
         except RefusalError as error:
-            raise NoAnswerError(str(error)) from None
+            raise SteeringError(str(error)) from None
 
     @property
     def whole(self) -> WholeCrawl:
@@ -118,10 +129,7 @@ class HubProcess:
             return f"hub {whole.number} of {whole.hubs}: {here}"
         if whole.number == 0 or (command == "stop" and 0 in whole.away):
             return await self._do_in_all(command, arguments, by)
-        try:
-            return await whole.steering.ask(0, command, arguments)
-        except NoAnswerError as error:
-            raise SteeringError(str(error)) from None
+        return await whole.steering.ask(0, command, arguments)
 
     async def _status(self, by: str) -> str:
         here = await self._steering.carry_out("status", (), by)
@@ -153,11 +161,8 @@ class HubProcess:
         return f"{_hubs(whole.hubs, reached.missing)}: {answer}"
 
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
-        """Hub 0: carry out a command of another hub's user in all hubs. NoAnswerError."""
-        try:
-            return await self._steering.log(command, arguments, by, self._do_for_another)
-        except SteeringError as error:
-            raise NoAnswerError(str(error)) from None
+        """Hub 0: carry out a command of another hub's user in all hubs. SteeringError."""
+        return await self._steering.log(command, arguments, by, self._do_for_another)
 
     async def _do_for_another(self, command: str, arguments: Sequence[str], by: str) -> str:
         if command not in OF_ALL:
@@ -174,7 +179,7 @@ class HubProcess:
         self, is_paused: bool | None, added: Orders, retry: Sequence[str]
     ) -> tuple[int, int]:
         """Carry out orders of hub 0: how many requests have no answer yet, and how many URLs are
-        queued again. NoAnswerError.
+        queued again. SteeringError.
         """
         try:
             reasons = kept_reasons(retry)
@@ -182,16 +187,9 @@ class HubProcess:
             queued = await self._server.retry(reasons, time.monotonic()) if reasons else 0
         except (SteeringError, StoreError) as error:
             logger.error("steering: orders of hub 0 are not carried out: %s", error)
-            raise NoAnswerError(str(error)) from None
+            raise SteeringError(str(error)) from None
         self.wake()
         return unanswered, queued
-
-    async def recall(self, target: int) -> int:
-        """Hub 0: the lowest target that can be met exactly instead of `target`. SteeringError."""
-        try:
-            return await self.whole.recall(target)
-        except NoAnswerError as error:
-            raise SteeringError(str(error)) from None
 
     @property
     def _server(self) -> FrontierServer:

@@ -29,7 +29,7 @@ from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.ending import STOPPED
+from webcrawl.hub.ends import STOPPED
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
@@ -231,7 +231,7 @@ class SteeringExtension:
         """The lowest that can be met exactly instead of `target`, as of now. SteeringError."""
         if self._hub is None:
             return self._server.lowest_target
-        return await self._hub.recall(target) if target else 0
+        return await self._hub.whole.recall(target) if target else 0
 
     @property
     def _crawled(self) -> int:

@@ -24,7 +24,7 @@ over a socket pair: server, member and client are the same.
 - `records`: which process is the hub; `service`: its two tasks
 - `joining`: how a fetcher finds its hub
 - with several hubs, `whole`: the crawl of all of them, led by hub 0; `views`: its numbers;
-  `target`: who may fetch how many pages; `steering`: commands; `ending`, `ends`: the end
+  `target`: who may fetch how many pages, and the end; `ends`; `steering`: commands
 - `checkpoints`: copies of a hub's JOBDIR on another disk; `restoring`: a JOBDIR from one, or empty
 
 A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own

@@ -1,4 +1,4 @@
-"""The end of a crawl with several hubs, for a hub that did not hear it: a record on the bus.
+"""The end of a crawl with several hubs: a letter to all, and a record for a hub that is away.
 
 Each end has a number of its own, so a hub that was cut off knows that one came while it ran. The
 next run of the crawl takes no end back, and needs not: it has seen the number when it began.
@@ -6,15 +6,25 @@ next run of the crawl takes no end back, and needs not: it has seen the number w
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct, json
 
 from webcrawl.hub.bus import Bus
-from webcrawl.hub.ending import Reason
+from webcrawl.hub.mesh import Letter
 from webcrawl.hub.records import read
 
 KEY: Final = "end"
+FINISHED: Final = "finished"
+STOPPED: Final = "shutdown"  # by `scrapy ctl stop`
+
+Reason = Literal["finished", "shutdown", "closespider_pagecount"]  # the last is TARGET_MET
+
+
+class End(Letter, frozen=True):
+    """The crawl has ended in all hubs."""
+
+    reason: Reason
 
 
 class EndRecord(Struct, frozen=True):

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 from msgspec import Meta
 from msgspec.structs import replace
 
+from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.shared.wire import Orders
 from webcrawl.hub.mesh import Letter, Mesh
@@ -93,27 +94,23 @@ class Reached(NamedTuple):
     queued: int
 
 
-class NoAnswerError(Exception):
-    """It was not done, in one line for the user."""
-
-
 class Obedient(Protocol):
     """The process of this hub."""
 
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
-        """Hub 0: carry out a command in all hubs. NoAnswerError if it is refused."""
+        """Hub 0: carry out a command in all hubs. SteeringError if it is refused."""
 
     async def obey(
         self, is_paused: bool | None, added: Orders, retry: Sequence[str]
     ) -> tuple[int, int]:
         """Carry out what hub 0 has ordered: `unanswered` and `queued` of `Obeyed`.
 
-        `added`: entries that are new here, and the number of the orders. NoAnswerError: it is not
+        `added`: entries that are new here, and the number of the orders. SteeringError: it is not
         carried out, and the log says why.
         """
 
     async def explain(self, url: str) -> list[str]:
-        """Why a URL of this hub is fetched or not. NoAnswerError."""
+        """Why a URL of this hub is fetched or not. SteeringError."""
 
 
 class HubSteering:
@@ -186,7 +183,7 @@ class HubSteering:
         self._server.orders = replace(self._server.orders, number=done.orders + 1)
         if done.is_paused and self.is_paused is None:
             self.is_paused = True
-            with suppress(NoAnswerError):  # the log has it
+            with suppress(SteeringError):  # the log has it
                 await self._process.order("pause", (), f"hub {hub}, which is paused")
         else:
             await self.spread()
@@ -212,7 +209,7 @@ class HubSteering:
                 added = replace(added, number=obey.orders)
                 try:
                     done = await self._process.obey(obey.is_paused, added, obey.retry)
-                except NoAnswerError:
+                except SteeringError:
                     return
             self.on_obeyed()
             now = self._server.orders
@@ -221,17 +218,17 @@ class HubSteering:
     # Commands and questions
 
     async def ask(self, hub: int, command: str, arguments: Sequence[str]) -> str:
-        """What `hub` answers to a command. NoAnswerError."""
+        """What `hub` answers to a command. SteeringError."""
         number = next(self._questions)
         reply: Reply | None = None
         if self._mesh.is_connected(hub):
             self._mesh.send(hub, Command(number, command, tuple(arguments)))
             reply = await self._wait(hub, Reply, number, ANSWER_S)
         if reply is None:
-            raise NoAnswerError(f"hub {hub} does not answer: try again when it is there")
+            raise SteeringError(f"hub {hub} does not answer: try again when it is there")
         text = "\n".join(map(printable, reply.text.split("\n")))
         if reply.is_refused:
-            raise NoAnswerError(text)
+            raise SteeringError(text)
         return text
 
     async def _answer(self, hub: int, command: Command) -> None:
@@ -242,8 +239,8 @@ class HubSteering:
                 by = f"scrapy ctl at hub {hub}"
                 text = await self._process.order(command.command, command.arguments, by)
             else:
-                raise NoAnswerError("only hub 0 carries out commands")
-        except NoAnswerError as error:
+                raise SteeringError("only hub 0 carries out commands")
+        except SteeringError as error:
             self._mesh.send(hub, Reply(command.number, str(error), is_refused=True))
         else:
             self._mesh.send(hub, Reply(command.number, text, is_refused=False))

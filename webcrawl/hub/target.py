@@ -1,17 +1,25 @@
-"""CLOSESPIDER_PAGECOUNT of a crawl with several hubs: each hub has places of it, in portions.
+"""What hub 0 and the others say of the target and the end: each time all of it (`Word`, `Report`).
 
-A hub leases a page only if it has a place for it (`frontier.shared.server`). Hub 0 gives places
-(`Places`), fewer in a portion as the goal comes nearer. A hub says how many it has (`Uses`), and
-gives back those for which it has no URL.
+CLOSESPIDER_PAGECOUNT. A hub leases a page only if it has a place for it (`frontier.shared.server`).
+Hub 0 says how many places each hub has: fewer in a portion as the goal comes nearer, and only as
+many as it has URLs for. A hub that hears of fewer keeps those of its answered and leased pages.
 
 Invariant: what hub 0 believes of a hub (`given`) is at least what that hub has, and the sum of all
-`given` is at most the goal. So no fault exceeds the goal. A letter that is on its way, or lost with
-its session, only makes `given` too high for a while. Hub 0 takes the word of a hub once that hub
-has heard all that hub 0 has sent in the session.
+`given` is at most the goal. So no fault exceeds the goal. Places that hub 0 takes back are given
+to others only when the hub has heard it, and has said what it has. A hub that is away keeps its
+places: the target waits for it.
 
 A hub that starts has as many places as it has answered pages, and gives no lease before hub 0 has
 said the goal. Hub 0 knows nothing of the others when it starts, and gives no place before all have
-said what they have. A hub that is away keeps its places: the target waits for it.
+said what they have.
+
+The end. A hub is quiet if its frontier is finished, it has no seeds to read, and all its mail is
+applied. Its activity is the sum of the numbers of its mail, sent and applied. Hub 0 asks all hubs
+(a wave). If all are quiet, it asks once more, and if all say the same activity, the crawl has
+ended: all first answers came before all second ones. Between its two answers a hub has neither sent
+nor applied mail, and what it had sent before was applied. So at a moment between the two waves no
+mail was on its way. Since then a hub could only have got work from its own user, and it was quiet
+again without mail to another one. The end of a session with any hub voids the answers.
 
 Knows no bus and no clock. Memory: a few numbers for each hub.
 """
@@ -22,10 +30,11 @@ from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.counters import Counters
-from webcrawl.hub.ending import FINISHED, Reason
+from webcrawl.hub.ends import FINISHED, Reason
 from webcrawl.hub.mesh import Letter
 
 PORTION_MAX: Final = 4000  # half a second of a hub's frontier
@@ -33,59 +42,80 @@ PORTION_MAX: Final = 4000  # half a second of a hub's frontier
 _Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
 
-class Uses(Letter, frozen=True):
-    """What a hub has of the target.
+class Report(Letter, frozen=True):
+    """What a hub says to hub 0.
 
-    heard -- number of the last `Places` in this session
-    places -- its answered pages are some of them
-    free -- places that are neither answered nor leased
+    heard -- number of the last `Word` in this session
+    places -- that it has
+    held -- those of answered and leased pages
+    answered -- pages
     fresh -- URLs for which it needs places soon, PORTION_MAX at most
+    quiet -- the last wave, if the hub is quiet; 0: it is not
+    activity -- see above
     """
 
     heard: _Number
     places: _Number
+    held: _Number
     answered: _Number
-    free: _Number
     fresh: _Number
+    quiet: _Number
+    activity: _Number
 
 
-class Places(Letter, frozen=True):
-    """Hub 0's word on the target.
+class Word(Letter, frozen=True):
+    """What hub 0 says to a hub.
 
-    number -- 1, 2, 3 ... in the session
+    number -- grows in hub 0's run
     goal -- 0: there is no target
-    more -- places for this hub
-    recalls -- keep only the places of answered and leased pages, until the next word
+    places -- for this hub
     crawled, left -- of the whole crawl: answered pages, and places that no hub has
+    wave -- the question whether the hub is quiet
+    rules -- hash of the rules (RULES) in force at hub 0
     """
 
     number: _Number
     goal: _Number
-    more: _Number
-    recalls: bool
+    places: _Number
     crawled: _Number
     left: _Number
+    wave: _Number
+    rules: Annotated[str, Meta(max_length=64)] = ""
+
+
+_SILENCE: Final = Word(0, 0, 0, 0, 0, 0)
 
 
 class Share:
     """This hub's places, and what else its frontier must know of the crawl (`shared.server.Whole`).
 
     knows_goal, is_steered -- what hub 0 has said in this run: until then no lease is given
+    rules -- hash of those in force here: no lease is given while hub 0 has others
     end -- why the crawl has ended in all hubs; "" while it goes on
     """
 
     def __init__(self, counters: Counters) -> None:
-        self.goal = 0
-        self.crawled = 0
-        self.left = 0
         self.places = counters.crawled
         self.knows_goal = self.is_steered = False
+        self.rules = ""
         self.end: Reason | Literal[""] = ""
         self._counters = counters
-        self._heard = 0
+        self._word = _SILENCE
 
     def __repr__(self) -> str:
         return f"<Share {self.answered} of {self.places}>"
+
+    @property
+    def goal(self) -> int:
+        return self._word.goal
+
+    @property
+    def crawled(self) -> int:
+        return self._word.crawled
+
+    @property
+    def left(self) -> int:
+        return self._word.left
 
     @property
     def answered(self) -> int:
@@ -93,7 +123,11 @@ class Share:
 
     @property
     def is_held(self) -> bool:
-        return not (self.knows_goal and self.is_steered)
+        return not (self.knows_goal and self.is_steered) or self.has_other_rules
+
+    @property
+    def has_other_rules(self) -> bool:
+        return self.knows_goal and self._word.rules != self.rules
 
     @property
     def is_met(self) -> bool:
@@ -103,28 +137,30 @@ class Share:
     def has_ended(self) -> bool:
         return self.end == FINISHED
 
+    def steer(self) -> None:
+        """This hub has carried out all orders of hub 0."""
+        self.is_steered = True
+
     def begin(self) -> None:
-        """A session with hub 0 begins."""
-        self._heard = 0
+        """A session with hub 0 begins: nothing is heard in it yet."""
+        self._word = replace(self._word, number=0, wave=0)
 
-    def hear(self, word: Places, out: int) -> None:
+    def hear(self, word: Word, out: int) -> None:
         """`out`: pages that are leased."""
-        if word.recalls or (word.goal and not self.goal):
-            self.places = self.answered + out
-        self.places += word.more
-        self._heard, self.goal, self.knows_goal = word.number, word.goal, True
-        self.crawled, self.left = word.crawled, word.left
+        self.places = max(word.places, self.answered + out)
+        self._word, self.knows_goal = word, True
 
-    def uses(self, out: int, fresh: int) -> Uses:
-        """What to say to hub 0. Places for which there is no URL are given back."""
-        held, fresh = self.answered + out, min(fresh, PORTION_MAX)
-        self.places = min(self.places, held + fresh) if self.goal else held
-        free = max(self.places - held, 0)
-        return Uses(self._heard, self.places, self.answered, free, fresh)
+    def report(self, out: int, fresh: int, activity: int | None) -> Report:
+        """`activity`: None: the hub is not quiet."""
+        held, word = self.answered + out, self._word
+        places = max(self.places, held) if word.goal else held
+        quiet = 0 if activity is None else word.wave
+        numbers = places, held, self.answered, min(fresh, PORTION_MAX)
+        return Report(word.number, *numbers, quiet, activity or 0)
 
 
-class Allotment:
-    """Hub 0: how many places each of `hubs` hubs has.
+class Leader:
+    """Hub 0: how many places each of `hubs` hubs has, and whether all are quiet.
 
     goal -- the target of the crawl; 0: there is none
     """
@@ -132,29 +168,34 @@ class Allotment:
     def __init__(self, hubs: int, goal: int) -> None:
         self.goal = goal
         self._hubs = hubs
+        self._number = 0  # of the last word
         self._wished = 0  # the goal for which places are recalled; 0: none are
         self._given: dict[int, int] = {}
-        self._uses: dict[int, Uses] = {}
-        # By hub that there is a session with: the last word of hub 0, with its number.
-        self._words: dict[int, Places] = {}
+        self._reports: dict[int, Report] = {}
+        # By hub that there is a session with: the last word.
+        self._words: dict[int, Word] = {}
+        self._wave = 1
+        self._first: dict[int, int] = {}  # the activity of all hubs at the wave before
 
     def __repr__(self) -> str:
-        return f"<Allotment {sum(self._given.values())} of {self.goal} to {len(self._given)} hubs>"
+        return f"<Leader {sum(self._given.values())} of {self.goal} to {len(self._given)} hubs>"
 
     def begin(self, hub: int) -> None:
-        self._words[hub] = Places(0, 0, 0, False, 0, 0)
+        self._words[hub] = _SILENCE
 
     def end(self, hub: int) -> None:
         del self._words[hub]
+        self._first = {}
+        self._wave += 1
 
-    def hear(self, hub: int, uses: Uses) -> None:
-        self._uses[hub] = uses
-        if hub in self._words and self._is_heard(hub):
-            self._given[hub] = uses.places
+    def hear(self, hub: int, report: Report) -> None:
+        self._reports[hub] = report
+        if hub in self._words and self._words[hub].number and self._is_heard(hub):
+            self._given[hub] = report.places
 
     @property
     def crawled(self) -> int:
-        return sum(uses.answered for uses in self._uses.values())
+        return sum(report.answered for report in self._reports.values())
 
     @property
     def is_met(self) -> bool:
@@ -165,41 +206,53 @@ class Allotment:
         """The hubs that have not said how many places they have."""
         return [hub for hub in range(self._hubs) if hub not in self._given]
 
-    def words(self) -> Iterator[tuple[int, Places]]:
-        """What to say now, and to which hubs."""
+    def words(self, rules: str) -> Iterator[tuple[int, Word]]:
+        """What to say now, and to which hubs. `rules` as in `Word`."""
         goal = self._wished or self.goal
         for hub, last in tuple(self._words.items()):
             if last.number and not self._is_heard(hub):  # one at a time
                 continue
-            if more := self._portion(hub):
-                self._given[hub] += more
-            crawled, left = (self.crawled, self._left) if goal else (0, 0)
-            word = Places(last.number + 1, goal, more, bool(self._wished), crawled, left)
-            if more or not last.number or _meaning(word) != _meaning(last):
-                self._words[hub] = word
-                yield hub, word
+            places = self._places(hub) if last.number else self._given.get(hub, 0)
+            if hub in self._given:
+                self._given[hub] = max(self._given[hub], places)
+            numbers = places, self.crawled, self._left, self._wave
+            word = Word(last.number, goal, *numbers, rules)
+            if word != last or not last.number:
+                self._number += 1
+                self._words[hub] = replace(word, number=self._number)
+                yield hub, self._words[hub]
 
     def _is_heard(self, hub: int) -> bool:
         """Whether `hub` has heard the last word, and has said what it has since."""
-        return hub in self._uses and self._uses[hub].heard == self._words[hub].number
+        return hub in self._reports and self._reports[hub].heard == self._words[hub].number
 
     @property
     def _left(self) -> int:
         return max((self._wished or self.goal) - sum(self._given.values()), 0)
 
-    def _portion(self, hub: int) -> int:
-        """How many more places `hub` gets. Few at a time near the goal: all get some.
-
-        None before it has heard the first word of the session, and has no limit perhaps.
-        """
-        is_begun = self._words[hub].number and self._is_heard(hub)
-        if self._wished or not self.goal or self.unheard or not is_begun:
+    def _places(self, hub: int) -> int:
+        """How many places `hub` shall have. Few more at a time near the goal: all get some."""
+        if self._wished or not self.goal:
             return 0
-        uses = self._uses[hub]
-        if uses.free * 2 > uses.fresh:
-            return 0
+        given, report = self._given[hub], self._reports[hub]
+        wanted = report.held + report.fresh
+        if given >= wanted or self.unheard or (given - report.held) * 2 > report.fresh:
+            return min(given, wanted)
         portion = max(self._left // (2 * self._hubs), 1)
-        return min(uses.fresh - uses.free, portion, self._left)
+        return given + min(wanted - given, portion, self._left)
+
+    # The end
+
+    def is_finished(self) -> bool:
+        """Whether all hubs were quiet in two waves. If they were in one, the next one begins."""
+        reports = self._reports.items()
+        answers = {hub: each.activity for hub, each in reports if each.quiet == self._wave}
+        if len(answers) < self._hubs:
+            return False
+        is_same = answers == self._first
+        self._first = answers
+        self._wave += 1
+        return is_same
 
     # Another goal
 
@@ -210,7 +263,10 @@ class Allotment:
     @property
     def is_recalled(self) -> bool:
         """Whether all hubs that are there have heard it."""
-        return all(word.recalls and self._is_heard(hub) for hub, word in self._words.items())
+        return all(
+            (word.goal, word.places) == (self._wished, 0) and self._is_heard(hub)
+            for hub, word in self._words.items()
+        )
 
     @property
     def lowest(self) -> int:
@@ -220,7 +276,3 @@ class Allotment:
     def set_goal(self, goal: int) -> None:
         """The recall is over, and this is the goal."""
         self.goal, self._wished = goal, 0
-
-
-def _meaning(word: Places) -> tuple[int, bool, int, int]:
-    return word.goal, word.recalls, word.crawled, word.left

@@ -1,6 +1,6 @@
 """A crawl with several hubs as a whole, as one of them sees it: numbers, target, orders and end.
 
-Hub 0 leads. `views`, `target`, `ending` and `steering` decide; this module says it to the other
+Hub 0 leads. `views`, `target` and `steering` decide; this module says it to the other
 hubs, and does here what they say. Nobody relies on a letter: what must be known is said again when
 a session begins.
 """
@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.hub.bus import BusError
-from webcrawl.hub.ending import FINISHED, STOPPED, End, Quiet, Reason, Wave, Waves
-from webcrawl.hub.ends import Ends
+from webcrawl.hub.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.hub.mesh import Letter, Mesh
-from webcrawl.hub.steering import OBEY_S, HubSteering, NoAnswerError, Obedient
+from webcrawl.hub.steering import OBEY_S, HubSteering, Obedient
 from webcrawl.hub.streams import Clock
-from webcrawl.hub.target import Allotment, Places, Share, Uses
+from webcrawl.hub.target import Leader, Report, Share, Word
 from webcrawl.hub.views import Count, State, Views
 from webcrawl.wording import counted
 
@@ -46,6 +46,10 @@ class Process(Obedient, Protocol):
 
     @property
     def elapsed_s(self) -> float: ...
+
+    @property
+    def rules(self) -> str:
+        """A hash of the rules (RULES) in force."""
 
     @property
     def unapplied(self) -> int:
@@ -86,7 +90,7 @@ class WholeCrawl:
         self.views = views
         self.share = server.whole = Share(server.counters)
         self.steering = HubSteering(mesh, server, process)
-        self.steering.on_obeyed = self._be_free
+        self.steering.on_obeyed = self.share.steer
         self._mesh = mesh
         self._server = server
         self._frontier = frontier
@@ -96,16 +100,14 @@ class WholeCrawl:
         self._clock = clock
         self._utc = utc
         self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
-        self._target = Allotment(mesh.hubs, server.target)
-        self._said: Uses | None = None  # to hub 0, in this session
-        self._waves = Waves(mesh.hubs)
-        self._wave = 0  # that this hub has not answered yet
+        self._leader = Leader(mesh.hubs, server.target)  # only hub 0's is used
         self._counted_at = self._busy_at = clock()
+        self._was_held = True
         self._line, self._line_at = "", 0.0
         self._listen()
 
     def __repr__(self) -> str:
-        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._target!r} {self._waves!r}>"
+        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
 
     def _listen(self) -> None:
         mesh = self._mesh
@@ -113,13 +115,11 @@ class WholeCrawl:
         mesh.on_end(self._end_session)
         mesh.on_letter(Count, self.views.hear)
         mesh.on_letter(End, self._hear_end)
-        mesh.on_letter(Places, self._hear_places)
-        mesh.on_letter(Wave, self._hear_wave)
-        mesh.on_letter(Uses, self._target.hear)  # only hub 0 uses what these say
-        mesh.on_letter(Quiet, self._waves.answer)
+        mesh.on_letter(Word, self._hear_word)
+        mesh.on_letter(Report, self._leader.hear)
         if self.number == 0:
-            self._target.begin(0)
-            self.share.is_steered = True
+            self._leader.begin(0)
+            self.share.steer()
 
     # Sessions
 
@@ -135,18 +135,16 @@ class WholeCrawl:
             self._mesh.send(hub, End(self.share.end))
         self._mesh.send(hub, self._measure())
         if self.number == 0:
-            self._target.begin(hub)
+            self._leader.begin(hub)
             self._mesh.send(hub, self.steering.state())
         elif hub == 0:
             self.share.begin()
-            self._said = None
-            self._say_uses()
+            self._report()
 
     def _end_session(self, hub: int) -> None:
         self.views.end(hub, self._utc())
-        self._waves.void()
         if self.number == 0:
-            self._target.end(hub)
+            self._leader.end(hub)
 
     def _send_to_all(self, letter: Letter) -> None:
         for hub in self._others:
@@ -176,16 +174,19 @@ class WholeCrawl:
     def step(self) -> None:
         """Once each STEP_S."""
         now = self._clock()
+        self.share.rules = self.process.rules
         if now >= self._counted_at + COUNT_S:
             self._counted_at = now
             self._send_to_all(self._measure())
         if self.number == 0:
-            self._lead_target()
+            self._lead()
         else:
-            self._say_uses()
-        if self._is_quiet():
-            self._look_for_end()
-        elif not (self._is_idle() or self._lacks_places()):
+            self._report()
+        if self._was_held and not self.share.is_held:
+            self._server.places_changed()
+            self.process.wake()
+        self._was_held = self.share.is_held
+        if not (self._is_idle() or self._lacks_places()):
             self._busy_at = now
         self._say_what_is_waited_for(now)
 
@@ -194,99 +195,76 @@ class WholeCrawl:
         state = process.state, process.elapsed_s, process.unapplied
         return self.views.measure(*state, self._clock())
 
-    # The target
+    # The target and the end
 
-    def _lead_target(self) -> None:
-        self._target.hear(0, self._uses())
-        for hub, word in self._target.words():
+    def _lead(self) -> None:
+        leader = self._leader
+        leader.hear(0, self._own_report())
+        if leader.is_finished():
+            self.end(FINISHED)
+        for hub, word in leader.words(self.process.rules):
             if hub:
                 self._mesh.send(hub, word)
             else:
-                self.share.hear(word, self._server.out)
-                self._target.hear(0, self._uses())
-                self._server.places_changed()
-        if self._target.is_met:
+                self._obey(word)
+                leader.hear(0, self._own_report())
+        if leader.is_met:
             self.end(TARGET_MET)
 
-    def _hear_places(self, hub: int, word: Places) -> None:
+    def _hear_word(self, hub: int, word: Word) -> None:
         if hub == 0:
-            self.share.hear(word, self._server.out)
-            self._say_uses()
-            self._server.places_changed()
+            self._obey(word)
+            self._report()
 
-    def _uses(self) -> Uses:
+    def _obey(self, word: Word) -> None:
+        self.share.hear(word, self._server.out)
+        self._server.places_changed()
+
+    def _report(self) -> None:
+        self._mesh.send(0, self._own_report())
+
+    def _own_report(self) -> Report:
         """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
         soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
         fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
-        return self.share.uses(self._server.out, fresh)
-
-    def _say_uses(self) -> None:
-        uses, said = self._uses(), self._said
-        # Without a target only what hub 0 waits for.
-        if said is None or (uses != said if self.share.goal else uses.heard != said.heard):
-            self._said = uses
-            self._mesh.send(0, uses)
-
-    def _lacks_places(self) -> bool:
-        """Whether nothing can be fetched here before hub 0 says more."""
-        has_none = self.share.goal and not (self._server.out or self._uses().free)
-        return self.share.is_held or bool(has_none)
-
-    async def recall(self, goal: int) -> int:
-        """Hub 0: let all hubs give back their unused places, before `goal` is set.
-
-        Returns the lowest goal that there can be. `set_goal` must follow. NoAnswerError: some have
-        no limit so far, and have not heard of one.
-        """
-        self._target.recall(goal)
-        for _ in range(int(OBEY_S / STEP_S)):
-            self._lead_target()
-            if self._target.is_recalled:
-                break
-            await asyncio.sleep(STEP_S)
-        if not self._target.goal and (self.away or not self._target.is_recalled):
-            hubs = _hubs(self.away or self._others)
-            raise NoAnswerError(f"no target can be set without the answer of {hubs}")
-        return self._target.lowest
-
-    def set_goal(self, goal: int) -> None:
-        """Hub 0: the goal from now on, 0: none."""
-        self._target.set_goal(goal)
-        self._lead_target()
-
-    # The end
-
-    def _is_idle(self) -> bool:
-        """The frontier is finished, and nothing of this hub is on its way into it."""
-        return self._frontier.is_finished() and not self.process.has_seeds()
-
-    def _is_quiet(self) -> bool:
-        """This hub is idle, and nothing is on its way to another one."""
-        return self._is_idle() and not self.process.unapplied
-
-    def _look_for_end(self) -> None:
-        """This hub is quiet."""
-        if self.number:
-            if self._wave:
-                self._mesh.send(0, Quiet(self._wave, self._activity()))
-                self._wave = 0
-        elif not self.away:
-            step = self._waves.step()
-            if step == FINISHED:
-                self.end(FINISHED)
-            elif isinstance(step, Wave):
-                self._waves.answer(0, Quiet(step.number, self._activity()))
-                self._send_to_all(step)
+        is_quiet = self._is_idle() and not self.process.unapplied
+        return self.share.report(self._server.out, fresh, self._activity() if is_quiet else None)
 
     def _activity(self) -> int:
         sent = sum(last for _, last in self._frontier.outbox.values())
         return sent + sum(self._frontier.inbox.values())
 
-    def _hear_wave(self, hub: int, wave: Wave) -> None:
-        if hub == 0:
-            self._wave = wave.number
-            if self._is_quiet():
-                self._look_for_end()
+    def _is_idle(self) -> bool:
+        """The frontier is finished, and nothing of this hub is on its way into it."""
+        return self._frontier.is_finished() and not self.process.has_seeds()
+
+    def _lacks_places(self) -> bool:
+        """Whether nothing can be fetched here before hub 0 says more."""
+        share = self.share
+        has_places = share.places > share.answered or self._server.out
+        return share.is_held or bool(share.goal and not has_places)
+
+    async def recall(self, goal: int) -> int:
+        """Hub 0: let all hubs give back their unused places, before `goal` is set.
+
+        Returns the lowest goal that there can be. `set_goal` must follow. SteeringError: some have
+        no limit so far, and have not heard of one.
+        """
+        self._leader.recall(goal)
+        for _ in range(int(OBEY_S / STEP_S)):
+            self._lead()
+            if self._leader.is_recalled:
+                break
+            await asyncio.sleep(STEP_S)
+        if not self._leader.goal and (self.away or not self._leader.is_recalled):
+            hubs = _hubs(self.away or self._others)
+            raise SteeringError(f"no target can be set without the answer of {hubs}")
+        return self._leader.lowest
+
+    def set_goal(self, goal: int) -> None:
+        """Hub 0: the goal from now on, 0: none."""
+        self._leader.set_goal(goal)
+        self._lead()
 
     def end(self, reason: Reason) -> None:
         """End the crawl in all hubs, for those that are away too."""
@@ -318,12 +296,6 @@ class WholeCrawl:
 
     # What this hub waits for
 
-    def _be_free(self) -> None:
-        """Hub 0 has said how the crawl is steered."""
-        self.share.is_steered = True
-        self._server.places_changed()
-        self.process.wake()
-
     def _say_what_is_waited_for(self, now: float) -> None:
         line = "" if self.share.end or now < self._busy_at + IDLE_S else self._waits_for()
         if line and (line != self._line or now >= self._line_at + AGAIN_S):
@@ -333,6 +305,8 @@ class WholeCrawl:
 
     def _waits_for(self) -> str:
         away, here = self.away, "Nothing is left to do here"
+        if self.share.has_other_rules:
+            return "RULES is not that of hub 0: this hub waits. Give all hubs the same file"
         if self.share.is_held:
             away, here = [0], "Hub 0 has not said how the crawl is steered"
         elif not self._is_idle():

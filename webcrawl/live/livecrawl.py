@@ -21,7 +21,7 @@ from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.steering import EXPLAIN, NoAnswerError
+from webcrawl.hub.steering import EXPLAIN
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize, host_of
@@ -94,7 +94,7 @@ class LiveCrawl:
         if whole is not None and hub != whole.number:
             try:
                 answer = await whole.steering.ask(hub, EXPLAIN, [url])
-            except NoAnswerError as error:
+            except SteeringError as error:
                 raise RefusalError(503, one_line(f"it is a URL of hub {hub}: {error}")) from None
             return [*answer.split("\n"), f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:

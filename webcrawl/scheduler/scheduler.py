@@ -366,12 +366,13 @@ class Scheduler(BaseScheduler):
     def _is_unanswered(self) -> bool:
         """Whether no page was answered in this run, and at least one failed.
 
-        False in a worker: only the first process has all counts.
+        False in a worker: only the first process has all counts. With several hubs: whether no hub
+        has had an answer in any run, and one failed here.
         """
         if build.is_worker(self._crawler):
             return False
-        if build.hubs_from(self._crawler.settings) > 1:
-            return False  # the hosts here are a part of those of the crawl
+        if build.hubs_from(self._crawler.settings) > 1 and self.frontier.crawled:
+            return False
         failures = self.frontier.failed_seeds or self._pump.had_outage or self.counters.kept.total()
         return bool(failures) and self.counters.crawled == self._crawled_before
 

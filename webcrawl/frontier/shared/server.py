@@ -45,7 +45,7 @@ _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
-    """A crawl with several hubs (`hub.target`), of which this frontier is one.
+    """A crawl with several hubs (`hub.target.Share`), of which this frontier is one.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known
