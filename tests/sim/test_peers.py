@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Iterator
 from itertools import count
 from random import Random
@@ -223,6 +224,34 @@ def test_a_hub_that_does_not_serve_neither_hears_nor_counts() -> None:
         await asyncio.sleep(A_BEGIN_S)
         assert first.happened[-1] == ("was lost", 1)
         assert second.is_whole
+
+    run(test())
+
+
+def test_a_hub_that_ends_tells_the_others() -> None:
+    async def test() -> None:
+        _, first, second = await pair()
+        first.peers.close()
+        await asyncio.sleep(TICK_S / 2)
+        assert not first.is_whole
+        assert second.happened == [("begin", 0), ("end", 0)]
+
+    run(test())
+
+
+def test_a_hub_that_sends_garbage_again_and_again_is_named_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        caplog.set_level(logging.INFO)
+        _, first, _ = await pair()
+        for _ in range(70):
+            packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), b"garbage")
+            first.peers.receive(_encode(packet))
+            await asyncio.sleep(TICK_S)
+        lines = [record.getMessage() for record in caplog.records]
+        assert sum("cannot be carried out" in line for line in lines) == 2
+        assert len(lines) == 2 + 2 * 4  # with the begin and the end of sessions, at both ends
 
     run(test())
 

@@ -34,6 +34,7 @@ from webcrawl.hub.streams import Clock
 logger = logging.getLogger(__name__)
 
 LETTER_BYTES: Final = 16 * 1024 * 1024
+QUIET_S: Final = 60.0  # between two lines of a kind about a hub: sessions may end each tick
 
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -108,6 +109,7 @@ class _Peer:
     echo -- `sent_at` of the last message from the other end
     away -- ticks since the last session
     is_lost -- it was called lost since the last session
+    said_at -- when each line of the log was said
     """
 
     hub: int
@@ -122,6 +124,7 @@ class _Peer:
     echo: float = 0.0
     away: int = 0
     is_lost: bool = False
+    said_at: dict[str, float] = field(default_factory=dict)
 
 
 class Peers:
@@ -218,6 +221,14 @@ class Peers:
         for peer in self._peers.values():
             self._end(peer)
 
+    def close(self) -> None:
+        """This hub ends: let the other ones know."""
+        for peer in self._peers.values():
+            if peer.is_on:
+                self._send(peer, PeerOver(self.number, peer.session))
+        self.end_all()
+        self.serves_until = -inf
+
     def _tick_session(self, peer: _Peer) -> None:
         if self._clock() >= peer.confirmed_at + SILENCE_S:
             self._end(peer)
@@ -303,14 +314,14 @@ class Peers:
                 handle(peer.hub, letter)
         except Exception as error:  # of the letter, or our own in carrying it out
             self.garbage += 1
-            unread = isinstance(error, DecodeError)
+            own = None if isinstance(error, DecodeError) else error
             line = "Hub %d has sent what cannot be carried out: %r"
-            logger.error(line, peer.hub, error, exc_info=None if unread else error)
+            self._say(peer, logging.ERROR, line, error, exc_info=own)
             return False
         return True
 
     def _begin(self, peer: _Peer, first: PeerWelcome | PeerPacket, was_lost: bool) -> None:
-        logger.info("A session with hub %d begins", peer.hub)
+        self._say(peer, logging.INFO, "A session with hub %d begins")
         peer.is_on, peer.is_lost = True, False
         peer.sent = peer.received = peer.away = 0
         peer.confirmed_at, peer.echo = first.echo, first.sent_at
@@ -322,9 +333,17 @@ class Peers:
     def _end(self, peer: _Peer) -> None:
         was_on, peer.is_on, peer.session = peer.is_on, False, ""
         if was_on:
-            logger.info("The session with hub %d has ended", peer.hub)
+            self._say(peer, logging.INFO, "The session with hub %d has ended")
             for handle in self._on_end:
                 handle(peer.hub)
+
+    def _say(
+        self, peer: _Peer, level: int, line: str, *more: object, exc_info: Exception | None = None
+    ) -> None:
+        now = self._clock()
+        if now >= peer.said_at.get(line, -inf) + QUIET_S:
+            peer.said_at[line] = now
+            logger.log(level, line, peer.hub, *more, exc_info=exc_info)
 
     def _send_packet(self, peer: _Peer, data: bytes, *, is_last: bool = True) -> None:
         peer.is_idle = False

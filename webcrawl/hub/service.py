@@ -95,6 +95,8 @@ class HubService:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         is_free = await self.sessions.close()
+        if self.peers is not None:
+            self.peers.close()
         try:
             await self._ownership.end(reason, is_free=is_free)
         except BusError:  # the next run waits
