@@ -265,14 +265,12 @@ def test_what_cannot_be_carried_out_ends_the_session_and_not_the_hub() -> None:
             _encode(PeerPacket(7, "x", 1, 0.0, 0.0, b"data")),
         ):
             first.peers.receive(data)
-        assert first.peers.garbage == 3
         assert first.is_whole
         packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), b"garbage")
         second.bus.publish(peer_subject(0), _encode(packet))
         second._told[0] += 1  # `first` misses a number
         second.tell(0)
         await asyncio.sleep(A_BEGIN_S)
-        assert first.peers.garbage >= 4
         assert first.is_whole
         assert first.happened == [("begin", 1), ("end", 1), ("begin", 1)]
 
@@ -284,7 +282,6 @@ def test_a_hub_of_another_crawl_gets_no_session() -> None:
         net = calm_net()
         first, second = Hub(net, 0, 2), Hub(net, 1, 2, "other")
         await asyncio.sleep(A_BEGIN_S)
-        assert first.peers.garbage
         assert not first.is_whole
         assert not second.is_whole
 
@@ -292,7 +289,9 @@ def test_a_hub_of_another_crawl_gets_no_session() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_befalls_them_hubs_find_each_other_again(seed: int) -> None:
+def test_whatever_befalls_them_hubs_find_each_other_again(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Letters of a session arrive in order; a loss is called after the other end has ended."""
 
     async def test() -> None:
@@ -340,7 +339,7 @@ def test_whatever_befalls_them_hubs_find_each_other_again(seed: int) -> None:
         await asyncio.sleep(200.0)
         assert all(hub.is_whole for hub in hubs)
         assert not faults
-        assert sum(hub.peers.garbage for hub in hubs) == 0
+        assert "cannot be carried out" not in caplog.text
         for hub in hubs:
             for other in hub.others:
                 hub.tell(other)

@@ -132,7 +132,6 @@ class Peers:
 
     longest_fetch_s -- from a request to the end of its fetch
     new_name -- a name that no session had before
-    garbage -- messages and letters that could not be read, or carried out
     """
 
     def __init__(
@@ -147,7 +146,6 @@ class Peers:
         self.number = claim.number
         self.hubs = claim.hubs
         self.serves_until = -inf
-        self.garbage = 0
         self._bus = bus
         self._crawl = claim.crawl
         self._clock = clock
@@ -260,7 +258,6 @@ class Peers:
             message = _read(data)
             peer = self._peers[message.hub]
         except (DecodeError, KeyError):
-            self.garbage += 1
             return
         match message:
             case PeerPacket():
@@ -276,7 +273,6 @@ class Peers:
 
     def _greet(self, peer: _Peer, hello: PeerHello) -> None:
         if hello.crawl != self._crawl:
-            self.garbage += 1
             return
         if peer.hub < self.number or (peer.is_on and peer.session == hello.session):
             return  # it was late
@@ -303,7 +299,6 @@ class Peers:
         peer.received = packet.number
         peer.letter += packet.data
         if len(peer.letter) > LETTER_BYTES:
-            self.garbage += 1
             return False
         if not packet.data or not packet.is_last:
             return True
@@ -313,7 +308,6 @@ class Peers:
             for handle in self._on_letter[type(letter)]:
                 handle(peer.hub, letter)
         except Exception as error:  # of the letter, or our own in carrying it out
-            self.garbage += 1
             own = None if isinstance(error, DecodeError) else error
             line = "Hub %d has sent what cannot be carried out: %r"
             self._say(peer, logging.ERROR, line, error, exc_info=own)
