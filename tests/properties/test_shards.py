@@ -158,8 +158,6 @@ class Cluster:
 
     async def begin(self, shard: Shard, now: float) -> None:
         """Lease what `shard` has."""
-        others = [each.frontier.fresh for each in self.shards if each is not shard]
-        await shard.frontier.call(lambda state: state.set_others_work(any(others)))
         shard.frontier.audit()
         known = shard.frontier._state._bench.hosts
         assert {self.world.shard_of[host] for host in known} <= {shard.number}

@@ -33,7 +33,7 @@ from webcrawl.hub.service import HubService
 from webcrawl.hub.sessions import Sessions
 from webcrawl.hub.several import SeveralHubs
 from webcrawl.hub.views import State
-from webcrawl.hub.whole import COUNT_S, LOOK_S, STEP_S
+from webcrawl.hub.whole import LOOK_S, STEP_S
 from webcrawl.parse.urls import host_of
 
 DELAY_S = 2.0  # much less than SILENCE_S: a lease that goes back too early is asked for too early
@@ -306,7 +306,6 @@ class SimSeveralHubs(SeveralHubs):
                 self._each(STEP_S, self._step),
                 self._each(LOOK_S, self._look),
                 self._each(BATCH_S, self._tick),
-                self._each(COUNT_S, self.watch_others),
             )
         ]
 

@@ -188,7 +188,7 @@ def test_mail_is_applied_and_then_deleted_at_its_sender(tmp_path: Path) -> None:
         assert first.courier.unapplied == len(urls)
         await asyncio.sleep(ROUND_S)
         assert second.applied == Counter(urls)
-        assert (first.courier.unapplied, second.courier.applied) == (0, len(urls))
+        assert (first.courier.unapplied, second.applied.total()) == (0, len(urls))
         await asyncio.sleep(2 * KEPT_S)
         assert first.frontier._state.outbox[1] == (len(urls) + 1, len(urls))
 
@@ -231,7 +231,6 @@ def test_a_receiver_that_does_not_apply_is_sent_few_batches(
         second._tasks[1].cancel()
         await first.put(first.urls_for(1, 0, (BATCHES_MAX + 3) * ROWS_MAX))
         await asyncio.sleep(30.0)
-        assert first.courier.sent == BATCHES_MAX * ROWS_MAX
         assert len(second.courier._arrived) == BATCHES_MAX
         second._tasks[1] = asyncio.create_task(second.courier.run())
         await asyncio.sleep(3 * ROUND_S)
@@ -240,7 +239,7 @@ def test_a_receiver_that_does_not_apply_is_sent_few_batches(
     run(test)
 
 
-def test_rows_that_cannot_be_read_are_counted_and_never_applied(
+def test_rows_that_cannot_be_read_are_never_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(net: Net) -> None:
@@ -254,7 +253,6 @@ def test_rows_that_cannot_be_read_are_counted_and_never_applied(
             await asyncio.sleep(ROUND_S)
         await first.put(first.urls_for(1, 20, 30))
         await asyncio.sleep(ROUND_S)
-        assert second.courier.garbage == 20
         assert second.applied == Counter(first.urls_for(1, 20, 30))
         assert first.courier.unapplied == 0
 
@@ -323,7 +321,7 @@ def test_what_was_deleted_before_a_receiver_was_set_back_is_counted_as_lost(
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("has_checkpoints", [False, True])
 def test_each_mail_is_applied_once_whatever_befalls(
-    seed: int, has_checkpoints: bool, tmp_path: Path
+    seed: int, has_checkpoints: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(net: Net) -> None:
         loop: Any = asyncio.get_running_loop()
@@ -343,6 +341,7 @@ def test_each_mail_is_applied_once_whatever_befalls(
             hub.bus.is_cut = False
         await asyncio.sleep(120.0)
         judge(hubs)
+        assert "cannot be" not in caplog.text
         for hub in hubs:
             hub.kill()
 
@@ -381,8 +380,7 @@ def judge(hubs: list[Hub]) -> None:
     """Each URL that a hub still knows to have put was applied, and none twice."""
     for hub in hubs:
         assert not hub.refusal
-        assert not hub.peers.garbage
-        assert hub.courier.lost + hub.courier.garbage == 0
+        assert not hub.courier.lost
         known = {url for other in hubs for url in other.put_urls}
         mine = {url for url in known if hub.buckets.hub_of(url.split("/")[2]) == hub.number}
         assert mine - hub.applied.keys() == set()

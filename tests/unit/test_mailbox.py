@@ -529,24 +529,6 @@ def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
     store.close()
 
 
-# Kept links
-
-
-def test_kept_links_are_tried_beside_the_work_of_other_shards() -> None:
-    a = moved()
-    [asked] = unsent(a, 1, 0, 9)
-    assert isinstance(asked, RobotsAsked)
-    receive(a, 1, 1, [RobotsFailed(asked.robots_task, "5xx", again=False)], NOW)
-    assert a.acquire(NOW + 11, 9) == []
-    assert a.counters.kept == {"robots_unreachable": 1}
-    assert a.is_finished()
-    assert min(a.next_at()) > FOREVER
-    a.set_others_work(True)
-    assert a.is_finished(), "the others go on, not this shard"
-    assert NOW < a.next_at()[Lane.ADMISSIONS] < FOREVER
-    assert lease_of(a, Step.ROBOTS, NOW + 60).host == "a.example"
-
-
 def test_answers_are_of_the_shard_that_asked() -> None:
     a = moved()
     [asked] = unsent(a, 1, 0, 9)

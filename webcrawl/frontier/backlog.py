@@ -67,7 +67,6 @@ class Backlog:
     ) -> None:
         self.queued = 0
         self.arrivals = 0  # links ever queued: the last number in the order of arrival
-        self.others_work = False  # another shard of the crawl has work
         self._is_recrawl = is_recrawl
         self._foreign_tasks = foreign_tasks
         self._counters = counters
@@ -91,7 +90,7 @@ class Backlog:
     def has_work(self) -> bool:
         """Whether the crawl has work other than kept links."""
         is_fresh = self.queued + len(self._foreign_tasks) > self._kept  # `fresh`, without its call
-        return is_fresh or self.others_work or self.lasts
+        return is_fresh or self.lasts
 
     def resume(self, queued: int, arrivals: int) -> None:
         """Take over the counts of an earlier run, whose kept links are ordinary links now."""

@@ -313,10 +313,6 @@ class CrawlState:
         self._commit(self._committed_at)
         self._store.sync()
 
-    def set_others_work(self, others_work: bool) -> None:
-        """Whether another shard has work other than kept links: kept links are tried beside it."""
-        self._backlog.others_work = others_work
-
     def _own_mailbox(self) -> Mailbox:
         assert self._mailbox is not None, "this frontier is not one of several shards"
         return self._mailbox

@@ -14,7 +14,7 @@ Owns how far each other hub is. Does not know what mail means: the frontier appl
 - A sender whose last row is before one that the receiver has applied is an old copy: it is refused.
 
 Mail that a receiver never gets was deleted before it was new, or before it was set back without a
-checkpoint: it is counted as lost. Rows that cannot be read are counted, and never applied.
+checkpoint: it is counted as lost. Rows that cannot be read are logged, and never applied.
 
 Memory: BATCHES_MAX batches for each other hub.
 """
@@ -76,9 +76,7 @@ class _Way:
 class Courier:
     """Of the hub of `frontier`.
 
-    applied, sent -- mails
     lost -- mails that other hubs had deleted, and this one never had
-    garbage -- mails that could not be read
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class Courier:
 
         `refuse` is told why this process must end. `mail_after`: as `frontier` was told.
         """
-        self.applied = self.sent = self.lost = self.garbage = 0
+        self.lost = 0
         self._mesh = mesh
         self._frontier = frontier
         self._is_ours = is_ours
@@ -187,7 +185,6 @@ class Courier:
         try:
             mail = read_rows(letter, self._is_ours)
         except DecodeError as error:
-            self.garbage += letter.count
             logger.error(
                 "Hub %d has sent %d mails that cannot be read: %s", hub, letter.count, error
             )
@@ -204,7 +201,6 @@ class Courier:
             rows += count
         now = self._clock()
         await self._frontier.call(lambda state: state.receive_each(batches, now))
-        self.applied += rows
         self._on_applied()
         self._answer()
 
@@ -272,7 +268,6 @@ class Courier:
             self._mesh.send(hub, letter)
             way.sent = letter.last
             way.ends.append(letter.last)
-            self.sent += packed.number
 
     async def _sync(self) -> None:
         self._synced_out, self._synced_in = await self._frontier.sync()

@@ -78,7 +78,6 @@ class HubFrontier(RemoteFrontier):
         and perhaps it comes again; `on_hub_end` is called
     has_exited -- the last message is sent
     on_recall -- the hub wants the leases back whose requests are not sent
-    garbage -- messages that could not be read
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class HubFrontier(RemoteFrontier):
         self.is_ending = self.has_exited = False
         self.on_hub_end: Callable[[], None] = lambda: None
         self.on_recall: Callable[[], None] = lambda: self.give_back(lambda host: True)
-        self.garbage = 0
         self._brief = brief
         self._place = place
         self._new_name = new_name
@@ -266,7 +264,6 @@ class HubFrontier(RemoteFrontier):
             if isinstance(message, Packet):
                 self._take(message)
         except DecodeError:
-            self.garbage += 1
             return
         match message:
             case Welcome() if message.session == self._asked and not self.is_connected:

@@ -16,6 +16,7 @@ SILENCE_S: Final = 10.0  # a session without a packet for so long has ended
 TICK_S: Final = 1.0  # between two packets at least
 SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
 PACKET_BYTES: Final = 256 * 1024  # of data in one message; NATS allows 1 MB by default
+_PARTS_MAX: Final = 256  # of a brief
 
 T = TypeVar("T")
 
@@ -102,9 +103,9 @@ class BriefPart(_Tagged, frozen=True):
     """
 
     settings_hash: str
-    number: int
-    count: int
-    data: bytes
+    number: Annotated[int, Meta(ge=0, lt=_PARTS_MAX)]
+    count: Annotated[int, Meta(ge=1, le=_PARTS_MAX)]
+    data: Annotated[bytes, Meta(max_length=PACKET_BYTES)]
 
 
 class Welcome(_Tagged, frozen=True):
@@ -156,7 +157,10 @@ ASK: Final = "ask"  # the subject that every hub hears
 
 
 class BriefParts:
-    """The parts of one brief that have arrived: those of another one take their place."""
+    """The parts of one brief that have arrived: those of another one take their place.
+
+    Memory: _PARTS_MAX of PACKET_BYTES.
+    """
 
     def __init__(self) -> None:
         self._brief = ("", 0)  # hash and count

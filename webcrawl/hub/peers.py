@@ -34,6 +34,7 @@ from webcrawl.hub.streams import Clock
 logger = logging.getLogger(__name__)
 
 LETTER_BYTES: Final = 16 * 1024 * 1024
+QUIET_S: Final = 60.0  # between two lines of a kind about a hub: sessions may end each tick
 
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -108,6 +109,7 @@ class _Peer:
     echo -- `sent_at` of the last message from the other end
     away -- ticks since the last session
     is_lost -- it was called lost since the last session
+    said_at -- when each line of the log was said
     """
 
     hub: int
@@ -122,6 +124,7 @@ class _Peer:
     echo: float = 0.0
     away: int = 0
     is_lost: bool = False
+    said_at: dict[str, float] = field(default_factory=dict)
 
 
 class Peers:
@@ -129,7 +132,6 @@ class Peers:
 
     longest_fetch_s -- from a request to the end of its fetch
     new_name -- a name that no session had before
-    garbage -- messages and letters that could not be read, or carried out
     """
 
     def __init__(
@@ -144,7 +146,6 @@ class Peers:
         self.number = claim.number
         self.hubs = claim.hubs
         self.serves_until = -inf
-        self.garbage = 0
         self._bus = bus
         self._crawl = claim.crawl
         self._clock = clock
@@ -218,6 +219,14 @@ class Peers:
         for peer in self._peers.values():
             self._end(peer)
 
+    def close(self) -> None:
+        """This hub ends: let the other ones know."""
+        for peer in self._peers.values():
+            if peer.is_on:
+                self._send(peer, PeerOver(self.number, peer.session))
+        self.end_all()
+        self.serves_until = -inf
+
     def _tick_session(self, peer: _Peer) -> None:
         if self._clock() >= peer.confirmed_at + SILENCE_S:
             self._end(peer)
@@ -249,7 +258,6 @@ class Peers:
             message = _read(data)
             peer = self._peers[message.hub]
         except (DecodeError, KeyError):
-            self.garbage += 1
             return
         match message:
             case PeerPacket():
@@ -265,7 +273,6 @@ class Peers:
 
     def _greet(self, peer: _Peer, hello: PeerHello) -> None:
         if hello.crawl != self._crawl:
-            self.garbage += 1
             return
         if peer.hub < self.number or (peer.is_on and peer.session == hello.session):
             return  # it was late
@@ -292,7 +299,6 @@ class Peers:
         peer.received = packet.number
         peer.letter += packet.data
         if len(peer.letter) > LETTER_BYTES:
-            self.garbage += 1
             return False
         if not packet.data or not packet.is_last:
             return True
@@ -302,15 +308,14 @@ class Peers:
             for handle in self._on_letter[type(letter)]:
                 handle(peer.hub, letter)
         except Exception as error:  # of the letter, or our own in carrying it out
-            self.garbage += 1
-            unread = isinstance(error, DecodeError)
+            own = None if isinstance(error, DecodeError) else error
             line = "Hub %d has sent what cannot be carried out: %r"
-            logger.error(line, peer.hub, error, exc_info=None if unread else error)
+            self._say(peer, logging.ERROR, line, error, exc_info=own)
             return False
         return True
 
     def _begin(self, peer: _Peer, first: PeerWelcome | PeerPacket, was_lost: bool) -> None:
-        logger.info("A session with hub %d begins", peer.hub)
+        self._say(peer, logging.INFO, "A session with hub %d begins")
         peer.is_on, peer.is_lost = True, False
         peer.sent = peer.received = peer.away = 0
         peer.confirmed_at, peer.echo = first.echo, first.sent_at
@@ -322,9 +327,17 @@ class Peers:
     def _end(self, peer: _Peer) -> None:
         was_on, peer.is_on, peer.session = peer.is_on, False, ""
         if was_on:
-            logger.info("The session with hub %d has ended", peer.hub)
+            self._say(peer, logging.INFO, "The session with hub %d has ended")
             for handle in self._on_end:
                 handle(peer.hub)
+
+    def _say(
+        self, peer: _Peer, level: int, line: str, *more: object, exc_info: Exception | None = None
+    ) -> None:
+        now = self._clock()
+        if now >= peer.said_at.get(line, -inf) + QUIET_S:
+            peer.said_at[line] = now
+            logger.log(level, line, peer.hub, *more, exc_info=exc_info)
 
     def _send_packet(self, peer: _Peer, data: bytes, *, is_last: bool = True) -> None:
         peer.is_idle = False

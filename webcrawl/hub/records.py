@@ -86,7 +86,6 @@ class Ownership:
     pause_s -- SILENCE_S and the longest fetch
     is_new -- the crawl begins with this run
     number -- of the hub
-    garbage -- records that could not be read
     """
 
     def __init__(
@@ -100,7 +99,6 @@ class Ownership:
         clock: Clock,
         number: int = 0,
     ) -> None:
-        self.garbage = 0
         self._bus = bus
         self._crawl = crawl
         self._key = hub_subject(number)
@@ -150,9 +148,7 @@ class Ownership:
 
     async def _claim(self, now: float) -> None:
         crawl, revision = await read(self._bus, CRAWL, CrawlRecord)
-        self.garbage += crawl is None and revision > 0
         found, owned = await read(self._bus, self._key, OwnerRecord)
-        self.garbage += found is None and owned > 0
         if crawl is None or not self._is_foreign(crawl):
             self._foreign = None
         elif not await self._may_replace(crawl, now):

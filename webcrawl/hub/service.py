@@ -93,6 +93,8 @@ class HubService:
         """The crawl has ended in this process, and its frontier is closed."""
         await cancel_all(self._tasks)
         is_free = await self.sessions.close()
+        if self.peers is not None:
+            self.peers.close()
         try:
             await self._ownership.end(reason, is_free=is_free)
         except BusError:  # the next run waits

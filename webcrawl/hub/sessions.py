@@ -74,7 +74,6 @@ class Sessions:
     longest_fetch_s -- from a request to the end of its fetch
     new_name -- a name that no stream had before
     number -- of this hub
-    garbage -- messages that could not be read, or obeyed
     """
 
     def __init__(
@@ -91,7 +90,6 @@ class Sessions:
         number: int = 0,
     ) -> None:
         self.serves_until = -inf
-        self.garbage = 0
         self._bus = bus
         self._server = server
         self._brief = brief
@@ -124,7 +122,6 @@ class Sessions:
         try:
             message = read_by_hub(data)
         except DecodeError:
-            self.garbage += 1
             return
         match message:
             case Packet():
@@ -183,7 +180,6 @@ class Sessions:
         try:
             fetcher.stream.receive(packet)
         except Exception as error:  # of the other end's message, or our own in carrying it out
-            self.garbage += 1
             unread = isinstance(error, DecodeError)
             line = "Fetcher %s has sent what cannot be carried out: %r"
             logger.error(line, fetcher.hello.place, error, exc_info=None if unread else error)

@@ -63,7 +63,6 @@ class SeveralHubs:
             bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
         )
         self._clock = clock
-        self._others_work = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def __repr__(self) -> str:
@@ -87,8 +86,6 @@ class SeveralHubs:
         def wake() -> None:
             server.places_changed()
             process.wake()
-
-        self._frontier, self._wake = frontier, wake
 
         def recall() -> None:
             process.give_back_all()
@@ -118,24 +115,10 @@ class SeveralHubs:
 
     def start(self) -> None:
         """The bus is open."""
-        works = [self.peers.open(), self.courier.run(), self.whole.run(), self._watch_others()]
+        works = [self.peers.open(), self.courier.run(), self.whole.run()]
         if self.addresses is not None:
             works.append(self.addresses.run())
         self._tasks = [asyncio.create_task(work) for work in works]
-
-    async def _watch_others(self) -> None:
-        with suppress(StoreError):  # the crawl ends by it
-            while True:
-                await self.watch_others()
-                await asyncio.sleep(whole.COUNT_S)
-
-    async def watch_others(self) -> None:
-        """Once each second: kept links are tried beside the work of any hub."""
-        others_work = self.whole.views.others_work
-        if others_work != self._others_work:
-            self._others_work = others_work
-            await self._frontier.call(lambda state: state.set_others_work(others_work))
-            self._wake()
 
     async def close(self) -> None:
         """The frontier is closed, and no request is under way."""

@@ -144,15 +144,6 @@ class Views:
         """The session with `hub` has ended. `time`: now, UTC."""
         self._away = {**self._away, hub: time}
 
-    @property
-    def others_work(self) -> bool:
-        """Whether a hub that is there has more than URLs that it keeps for later."""
-        return any(
-            count.numbers.get("pending", 0) > sum(count.groups.get("kept", {}).values())
-            for hub, count in self._heard.items()
-            if hub not in self._away
-        )
-
     def whole(self) -> Whole:
         """The crawl now: this hub's counts as they are, the others' as last heard. Any thread."""
         numbers, groups = _values(self._counters)
