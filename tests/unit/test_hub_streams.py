@@ -107,6 +107,17 @@ def test_a_tick_sends_only_if_nothing_else_did() -> None:
     assert one.out[1:] == [Packet("f.1", 1, 0, 0.0, 100.0, b"")]
 
 
+def test_a_packet_that_confirms_what_was_never_sent_confirms_nothing() -> None:
+    one, two = pair()
+    one.channel.send(End("a"))
+    for received, echo in ((2, 0.0), (0, 1e300), (0, inf)):
+        one.stream.receive(Packet("f.1", 0, received, echo, 0.0, b""))
+    assert one.stream.valid_until == one.now + SILENCE_S
+    begin(one, two, "f.2")
+    carry(one, two)
+    assert two.heard == [End("a")]
+
+
 def test_packets_of_another_session_and_repeated_ones_change_nothing() -> None:
     one, two = pair()
     one.channel.send(End("a"))

@@ -260,6 +260,8 @@ class Peers:
         except (DecodeError, KeyError):
             return
         match message:
+            case PeerPacket(echo=echo) | PeerWelcome(echo=echo) if not echo <= self._clock():
+                self.garbage += 1  # an echo of what was not sent
             case PeerPacket():
                 self._take(peer, message)
             case PeerHello():

@@ -93,9 +93,8 @@ class Stream(asyncio.Transport):
         the other end's. 0.0: there is none.
         """
         self.session = session
-        self.confirmed_at = max(self.confirmed_at, echo)
         self._echo = max(self._echo, sent_at)
-        self._forget(received)
+        self._note_arrival(received, echo)
         for number, part in tuple(self._unconfirmed):
             self._emit(number, part)
 
@@ -110,9 +109,8 @@ class Stream(asyncio.Transport):
         if packet.session != self.session or self._channel is None:
             return
         now = self._clock()
-        self.confirmed_at = max(self.confirmed_at, packet.echo)
         self._echo = packet.sent_at
-        self._forget(packet.received)
+        self._note_arrival(packet.received, packet.echo)
         if packet.number > self.received + bool(packet.data):
             self.end()
         elif packet.number > self.received:
@@ -141,7 +139,11 @@ class Stream(asyncio.Transport):
             now = self._clock()
             self._send(Packet(self.session, number, self.received, self._echo, now, data))
 
-    def _forget(self, received: int) -> None:
+    def _note_arrival(self, received: int, echo: float) -> None:
+        """The other end has the packets to `received`, and one of `echo`: if they were sent."""
+        if not (received <= self._number and echo <= self._clock()):
+            return
+        self.confirmed_at = max(self.confirmed_at, echo)
         while self._unconfirmed and self._unconfirmed[0][0] <= received:
             self._unconfirmed.popleft()
 
