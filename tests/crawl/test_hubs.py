@@ -65,6 +65,7 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
     assert refused.exit_code == 2, refused.log
     assert "all 2 hubs have owners: without JOBDIR this machine fetches for them" in refused.log
     assert assert_ended(results) == ledger["fetched"]["pages"]
+    assert all("\n    === all 2 hubs, C " in hub.output for hub in results[:2])
     claims = [json.loads((tmp_path / f"job-{n}" / "hub.json").read_text()) for n in range(2)]
     assert sorted(claim["number"] for claim in claims) == [0, 1]
     assert claims[0]["crawl"] == claims[1]["crawl"] == results[0].report["crawl"]

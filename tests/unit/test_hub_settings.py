@@ -123,6 +123,7 @@ def test_a_hub_and_a_fetcher_pass_the_check_before_a_crawl(tmp_path: Path) -> No
         ({"CLUSTER": "nats://user:s3cr3t@host:x"}, "CLUSTER: host 1 of the list is not"),
         ({"CLUSTER_HUBS": 0}, "CLUSTER_HUBS = 0 cannot be used: a whole number, 1 to"),
         ({"CLUSTER_HUBS": 257}, "CLUSTER_HUBS = 257 cannot be used"),
+        ({"CLUSTER": "", "CLUSTER_HUBS": 2}, "CLUSTER_HUBS = 2 cannot be used: 1 without CLUSTER"),
         (
             {"FRONTIER_STORE": "memory", "JOBDIR": "job"},
             "FRONTIER_STORE = 'memory' cannot be used: 'disk' for a hub of the CLUSTER",

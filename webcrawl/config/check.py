@@ -57,8 +57,10 @@ def check(settings: BaseSettings) -> list[str]:
             import_module("nats")
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
-    if settings.get("CLUSTER") and settings.get("JOBDIR"):
-        problems += _problems_of_hub(settings)
+        if settings.get("JOBDIR"):
+            problems += _problems_of_hub(settings)
+    elif (hubs := read(settings, "CLUSTER_HUBS", int)) > 1:  # each would crawl the same hosts
+        problems.append(str(SettingError("CLUSTER_HUBS", hubs, "1 without CLUSTER")))
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)

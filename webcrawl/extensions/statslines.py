@@ -74,8 +74,7 @@ class StatsLines:
             if crawl.scheduler is None:
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
-        whole = crawl.whole.views.whole if crawl.whole is not None else None
-        self._speaker = Speaker(counters, self._interval_s, self._say, whole)
+        self._speaker = Speaker(counters, self._interval_s, self._say, self._whole)
         self._speaker.start()
         if self._interval_s:
             self._mirror.start(self._interval_s, now=False)
@@ -86,8 +85,7 @@ class StatsLines:
         if self._mirror.running:
             self._mirror.stop()
         counters, elapsed_s = self._speaker.counters, self._speaker.elapsed_s()
-        of_all = crawl_of(self._crawler).whole
-        whole = of_all.views.whole() if of_all is not None else None
+        whole = self._whole()
         lines = whole_summary(whole) if whole is not None else []
         self._speaker.stop("", *summary(counters, elapsed_s), *lines)
         self._update_stats()
@@ -96,6 +94,11 @@ class StatsLines:
         if whole is not None:
             said = outcome_line(whole.counters, whole.elapsed_s)
             logger.info("The whole crawl: %s", said, extra={"spider": spider})
+
+    def _whole(self) -> Whole | None:
+        """The extension of the hub, which opens later than this one, brings it."""
+        whole = crawl_of(self._crawler).whole
+        return whole.views.whole() if whole is not None else None
 
     def _update_stats(self) -> None:
         assert self._speaker is not None
@@ -112,7 +115,7 @@ class Speaker:
     The legend comes before the first line. A late line delays no other line. A line is skipped once
     the time of the next one has come.
 
-    whole -- the crawl of all hubs, for a line of its own; None: there is one hub
+    whole -- the crawl of all hubs, for a line of its own; its None: there is one hub
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Speaker:
         counters: Counters,
         interval_s: float,
         say: Say,
-        whole: Callable[[], Whole] | None = None,
+        whole: Callable[[], Whole | None],
     ) -> None:
         self.counters = counters
         self._whole = whole
@@ -149,19 +152,22 @@ class Speaker:
 
     def _run(self) -> None:
         counters, interval_s = self.counters, self._interval_s
-        legend: tuple[str, ...] = (*LEGEND, *([LEGEND_OF_WHOLE] if self._whole else []), "")
+        legend: tuple[str, ...] = LEGEND
         last_at, last_pages, last_bits = self._started_at, counters.crawled, self._bits()
         outage = OutageLines(counters.outage_s)
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
             now, pages, bits = monotonic(), counters.crawled, self._bits()
             new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now - last_at
+            whole = self._whole()
+            if legend:
+                legend = (*legend, *([LEGEND_OF_WHOLE] if whole is not None else []), "")
             self._say(
                 *legend,
                 *outage.next(counters.outage_s, now),
                 stats_line(now - self._started_at + counters.earlier_s, counters),
                 speed_line(new_pages, new_bits, over_s),
-                *([whole_line(self._whole())] if self._whole is not None else []),
+                *([whole_line(whole)] if whole is not None else []),
             )
             legend = ()
             self.pages_per_s = per_second(new_pages, over_s)

@@ -184,6 +184,12 @@ class Counters:
             else:
                 setattr(self, name, getattr(self, name) + value)
 
+    def take_part(self, whole: Counters, number: int, parts: int) -> None:
+        """Have part `number` of `parts` equal parts of the requests under way in `whole`."""
+        self.under_way = (whole.under_way + number) // parts
+        for stage, n in whole.stage_under_way.items():
+            self.stage_under_way[stage] = (n + number) // parts
+
     def take_back(self, part: Counters) -> None:
         """Subtract `part` of the requests under way, of a process that has ended."""
         self.under_way -= part.under_way

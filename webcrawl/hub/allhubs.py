@@ -15,8 +15,8 @@ returns: in the memory of this process, in order. If the process dies, the lease
 - Each hub is asked for the same share of the leases that this process needs. What it has not is
   asked of the others in the next turn of the pump.
 - Counts. What the parts of this process add to `counters` goes with the next message to any hub,
-  once: so the sum of all hubs is right, also of the counts that go down. Each hub keeps its part of
-  the requests under way, to take it back when this process ends.
+  once: so the sum of all hubs is right. Of the requests under way each hub has an equal part, and
+  takes it back when this process ends.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class AllHubs(ClientFrontier):
         counts = Tracked(self.counters)
         for hub in self._hubs:
             frontier = hub.frontier
-            frontier.count_also(counts)
+            frontier.count_also(self.counters, counts, len(self._hubs))
             frontier.is_closing = self._closes
             frontier.on_ready = self._wake
             frontier.on_orders = self._carry_out

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import DecodeError
 
-from webcrawl.frontier.counters import MOMENTARY, Tracked
+from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.lease import Lease, Outcome
 from webcrawl.frontier.shared.client import RemoteFrontier
 from webcrawl.frontier.shared.wire import (
@@ -162,13 +162,18 @@ class HubFrontier(RemoteFrontier):
             await super().release(known, now)
             self._leave_hub()
 
-    def count_also(self, others: Tracked) -> None:
-        """While the hub serves, say also what `others` finds: each change of them to one hub."""
+    def count_also(self, counters: Counters, others: Tracked, hubs: int) -> None:
+        """While the hub serves, say also what `others` finds in `counters`: each change to one hub.
+
+        Requests under way are no sum of changes for a reader: each hub is told an equal part.
+        """
         own = self._tracked.changes
 
         def changes() -> Changes:
             if self.serves:
-                self.counters.add(others.changes())
+                found = others.changes()
+                self.counters.add({n: found[n] for n in found.keys() - MOMENTARY})
+                self.counters.take_part(counters, self.number, hubs)
             return own()
 
         self._changes = changes
