@@ -63,7 +63,7 @@ class World:
             hub.asker.leaves(there)
             for address in [a for a in hub.unsent if owner_of(a) == there]:  # the recall
                 hub.unsent.discard(address)
-                hub.asker.release(address, self.now, is_wanted=False)
+                hub.asker.release(address, self.now)
 
     def lose(self, *pair: int) -> None:
         """The session of `pair` has been away for too long."""
@@ -113,6 +113,7 @@ class Hub:
             has_cap=world.cap > 0,
             unknown=() if is_new else range(HUBS),
             give=lambda hub, turn: self.say(hub, "turn", turn),
+            stop=lambda hub, address: self.say(hub, "stop", address),
         )
         self.asker = Asker(
             ip_delay_s=IP_DELAY_S,
@@ -138,6 +139,8 @@ class Hub:
             case "turn":
                 turn = what._replace(from_at=max(what.from_at, now))
                 self.asker.turn(sender, turn)
+            case "stop":
+                self.asker.stop(what, now)
             case "uses" | "wish":
                 getattr(self.owner, kind)(sender, what, now)
             case "end":
@@ -158,9 +161,7 @@ class Hub:
             if world.busy.get(address, (None, 0.0))[0] == self.number:
                 if now >= world.busy[address][1]:
                     del world.busy[address]
-                    self.asker.release(
-                        address, world.free_at[address], is_wanted=random.random() < 0.5
-                    )
+                    self.asker.release(address, world.free_at[address])
             elif address in self.unsent:
                 if random.random() < 0.2:
                     self._ask(address)

@@ -19,7 +19,7 @@ from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
 from webcrawl.fetch.proxy import STAND_IN
-from webcrawl.hub.addresses import BATCH_S, HubAddresses, Turns, Using
+from webcrawl.hub.addresses import BATCH_S, Gives, HubAddresses, Using, Wants
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.packets import SILENCE_S, TICK_S
 from webcrawl.hub.peers import Peers, peer_subject
@@ -132,7 +132,6 @@ class Hub:
         self._serves_from = now() if is_new else now() + SILENCE_S + LONGEST_FETCH_S
         self._woken = asyncio.Event()
         self._in_use: set[str] = set()
-        self._waiting: Counter[str] = Counter()  # hosts, as `workbench` parks them
         self._freed: set[str] = set()
         self._tasks = [asyncio.create_task(each) for each in (self._live(), self._run())]
         self.bus.on_lost = self.peers.end_all
@@ -200,9 +199,7 @@ class Hub:
         while True:
             if not forever:
                 await self._sleep(random.uniform(0.0, 20.0))
-            self._waiting[address] += 1
             await self._take(address)
-            self._waiting[address] -= 1
             is_page = not self.world.cap or self.addresses.take_page(address)
             if not is_page:  # the address is full: the page is dropped
                 assert self.addresses.is_full(address)
@@ -245,7 +242,7 @@ class Hub:
             await self._sleep(0.01)
         if epoch != self.epoch:  # it was recalled
             self._in_use.discard(address)
-            self.addresses.release(address, now(), is_wanted=False)
+            self.addresses.release(address, now())
             return
         asked_at = now()
         judge.asks(self, address)
@@ -256,8 +253,7 @@ class Hub:
         ended_at = now()
         await self._sleep(self.world.read_s())
         self._in_use.discard(address)
-        next_at = max(asked_at + self.world.ip_delay_s, ended_at)
-        self.addresses.release(address, next_at, is_wanted=self._waiting[address] > 0)
+        self.addresses.release(address, max(asked_at + self.world.ip_delay_s, ended_at))
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]], seed: int = 0) -> None:
@@ -310,8 +306,7 @@ def trouble(seed: int, *, cap: int = 0, ip_delay_s: float = 1.0) -> World:
             return
         for address in ADDRESSES:
             turns = Counter(world.judge.turns(address, now() - 100.0))
-            of_each = [turns[number] for number in range(3)]
-            assert 1 <= min(of_each) >= max(of_each) - 1, (address, turns)
+            assert min(turns[number] for number in range(3)) >= 3, (address, turns)
         assert not world.judge.faults
 
     run(test, seed)
@@ -367,7 +362,7 @@ def test_an_address_elsewhere_gets_one_request_per_delay_and_each_hub_its_share(
 
     world = calm(test, ip_delay_s=ip_delay_s)
     turns = Counter(world.judge.turns(ADDRESSES[0], 0.0))
-    assert turns.total() >= 0.9 * 60.0 / ip_delay_s
+    assert turns.total() >= 0.99 * 60.0 / ip_delay_s
     assert max(turns.values()) <= 1.1 * min(turns.values())
     assert len(turns) == 1 + both
 
@@ -450,17 +445,17 @@ def test_shared_addresses_and_hosts_behind_a_proxy_need_no_turn() -> None:
     calm(test, shared=["198.51.100.0/24"], cap=1)
 
 
-def test_what_a_hub_says_of_addresses_of_others_counts_for_nothing() -> None:
+def test_what_a_hub_says_of_addresses_of_others_is_garbage() -> None:
     async def test(world: World) -> None:
         here = asker_of(world, ADDRESSES[0])
         there = 1 - here.number
-        here.peers.send(there, Turns([], ADDRESSES[1:2], [(ADDRESSES[0], 0.0, 0)]))
+        here.peers.send(there, Wants([], ADDRESSES[:2]))
         here.peers.send(there, Using(ADDRESSES[1:2]))
+        here.peers.send(there, Gives([(ADDRESSES[0], 0.0, 0, False)], []))
         await asyncio.sleep(BATCH_S)
-        parts = "<Owner of 0 addresses, 0 with a turn>", "<Asker at 0 addresses, 0 in use>"
-        assert repr(world.hubs[there].addresses) == f"<HubAddresses: {parts[0]}, {parts[1]}>"
+        assert world.hubs[there].addresses.garbage == 3
         assert here.peers.is_connected(there)
-        here.peers.send(there, Turns([], ["no address"], []))
+        here.peers.send(there, Wants([], ["no address"]))
         await asyncio.sleep(BATCH_S)
         assert not here.peers.is_connected(there)
 

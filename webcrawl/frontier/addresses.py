@@ -20,11 +20,8 @@ class Addresses(Protocol):
     def give_back(self, address: str, now: float) -> None:
         """The address that was taken is not used: no clock is set."""
 
-    def release(self, address: str, next_at: float, *, is_wanted: bool) -> None:
-        """The request has ended. The next one to the address may leave at `next_at`.
-
-        `is_wanted`: a host waits for the address.
-        """
+    def release(self, address: str, next_at: float) -> None:
+        """The request has ended. The next one to the address may leave at `next_at`."""
 
     def leave(self, address: str, now: float) -> None:
         """No host waits for the address any more."""

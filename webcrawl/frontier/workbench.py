@@ -129,7 +129,7 @@ class Workbench:
         ip.leased = False
         ip.next_at = max(ip.next_at, next_at)
         if self._shared is not None:
-            self._shared.release(ip.address, ip.next_at, is_wanted=bool(ip.parked))
+            self._shared.release(ip.address, ip.next_at)
         if ip.parked:
             self._arm(ip)
 

@@ -44,29 +44,37 @@ class Using(Letter, frozen=True):
     addresses: list[_Address]
 
 
-class Turns(Letter, frozen=True):
-    """Each turn with the seconds to the next request, and its pages.
-
-    ended, wishes -- to the owner: turns with the pages that are left, and addresses
-    given -- from the owner
-    """
+class Wants(Letter, frozen=True):
+    """To the owner: turns that have ended, each with the seconds to the next request and the pages
+    that are left, and wishes for turns."""
 
     ended: list[tuple[_Address, _Seconds, _Pages]]
     wishes: list[_Address]
-    given: list[tuple[_Address, _Seconds, _Pages]]
+
+
+class Gives(Letter, frozen=True):
+    """From the owner: turns, each with the seconds to its first request, its pages, and whether it
+    is the last, and addresses for which others wait."""
+
+    turns: list[tuple[_Address, _Seconds, _Pages, bool]]
+    stops: list[_Address]
 
 
 @dataclass
 class _Out:
     """What goes to one hub with the next batch. Times are of this hub's clock."""
 
-    ended: list[Turn] = field(default_factory=list)
+    ended: list[tuple[str, float, int]] = field(default_factory=list)
     wishes: list[str] = field(default_factory=list)
-    given: list[Turn] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    stops: list[str] = field(default_factory=list)
 
 
 class HubAddresses:
-    """The addresses as the frontier of this hub sees them (`frontier.addresses.Addresses`)."""
+    """The addresses as the frontier of this hub sees them (`frontier.addresses.Addresses`).
+
+    garbage -- entries of letters about addresses of other hubs
+    """
 
     def __init__(
         self,
@@ -85,6 +93,7 @@ class HubAddresses:
         shared -- CLUSTER_SHARED_ADDRESSES: prefixes that each hub asks by its own clocks
         is_new -- no process has been this hub before: none has asked at its addresses
         """
+        self.garbage = 0
         self._number, self._hubs = number, hubs
         self._pages_max = pages_max
         self._networks = [ip_network(prefix, strict=False) for prefix in shared]
@@ -107,6 +116,7 @@ class HubAddresses:
             has_cap=pages_max > 0,
             unknown=() if is_new else range(hubs),
             give=self._give,
+            stop=self._stop,
         )
 
     def __repr__(self) -> str:
@@ -132,7 +142,8 @@ class HubAddresses:
         mesh.on_end(self._ends)
         mesh.on_lost(self._lost)
         mesh.on_letter(Using, self._take_uses)
-        mesh.on_letter(Turns, self._take_turns)
+        mesh.on_letter(Wants, self._take_wants)
+        mesh.on_letter(Gives, self._take_gives)
 
     # For the frontier
 
@@ -146,9 +157,9 @@ class HubAddresses:
         with self._lock:
             self._asker.give_back(address, now)
 
-    def release(self, address: str, next_at: float, *, is_wanted: bool) -> None:
+    def release(self, address: str, next_at: float) -> None:
         with self._lock:
-            self._asker.release(address, next_at, is_wanted=is_wanted)
+            self._asker.release(address, next_at)
 
     def leave(self, address: str, now: float) -> None:
         with self._lock:
@@ -230,11 +241,12 @@ class HubAddresses:
         with self._lock:
             batch, self._out = self._out, defaultdict(_Out)
         for hub, out in batch.items():
-            ended, given = (
-                [(address, max(at - now, 0.0), pages) for address, at, pages in turns]
-                for turns in (out.ended, out.given)
-            )
-            self._mesh.send(hub, Turns(ended, out.wishes, given))
+            if out.ended or out.wishes:
+                ended = [(a, max(at - now, 0.0), pages) for a, at, pages in out.ended]
+                self._mesh.send(hub, Wants(ended, out.wishes))
+            if out.turns or out.stops:
+                turns = [(a, max(at - now, 0.0), n, last) for a, at, n, last in out.turns]
+                self._mesh.send(hub, Gives(turns, out.stops))
 
     # Sessions
 
@@ -271,21 +283,31 @@ class HubAddresses:
             self._owner.uses(hub, self._ours(letter.addresses), now)
         self._sent(now)
 
-    def _take_turns(self, hub: int, letter: Turns) -> None:
+    def _take_wants(self, hub: int, letter: Wants) -> None:
         now = self._clock()
         with self._lock:
             for address, wait_s, pages in letter.ended:
                 self._owner.end(hub, address, now + wait_s, pages, now)
             for address in self._ours(letter.wishes):
                 self._owner.wish(hub, address, now)
-            for address, wait_s, pages in letter.given:
+        self._sent(now)
+
+    def _take_gives(self, hub: int, letter: Gives) -> None:
+        now = self._clock()
+        with self._lock:
+            for address, wait_s, pages, is_last in letter.turns:
                 if self._owner_of(address) == hub:
-                    self._asker.turn(hub, Turn(address, now + wait_s, pages))
+                    self._asker.turn(hub, Turn(address, now + wait_s, pages, is_last))
+                else:
+                    self.garbage += 1
+            for address in letter.stops:
+                self._asker.stop(address, now)
         self._sent(now)
 
     def _ours(self, addresses: list[str]) -> list[str]:
-        """Those whose owner is this hub: the sender is wrong about the others."""
-        return [each for each in addresses if self._owner_of(each) == self._number]
+        ours = [each for each in addresses if self._owner_of(each) == self._number]
+        self.garbage += len(addresses) - len(ours)
+        return ours
 
     # Under the lock: from the asker and the owner
 
@@ -298,14 +320,20 @@ class HubAddresses:
     def _end(self, owner: int, address: str, next_at: float, pages: int, now: float) -> None:
         if owner == self._number:
             self._owner.end(owner, address, next_at, pages, now)
-        elif owner in self._connected:
-            self._out[owner].ended.append(Turn(address, next_at, pages))
+        else:
+            self._out[owner].ended.append((address, next_at, pages))
 
     def _give(self, hub: int, turn: Turn) -> None:
         if hub == self._number:
             self._asker.turn(hub, turn)
         else:
-            self._out[hub].given.append(turn)
+            self._out[hub].turns.append(turn)
+
+    def _stop(self, hub: int, address: str) -> None:
+        if hub == self._number:
+            self._asker.stop(address, self._clock())
+        else:
+            self._out[hub].stops.append(address)
 
     def _owner_of(self, address: str) -> int:
         return xxh3_64_intdigest(address.encode()) % self._hubs

@@ -1,9 +1,10 @@
 """Who may ask at an IP address, and when: both sides of a turn, without a clock or a bus.
 
 An address belongs to one hub for ever. Its owner has the clock, and the line of the hubs that want
-it, its own included. The first in line gets a turn. A turn is one request; one that is not used
-goes back after GRACE_S. Without IP_DELAY it lasts for GRACE_S, or until its pages are used up. So
-hubs take turns, however many hosts each has there.
+it, its own included. The first in line gets a turn. A turn lasts until another hub wants the
+address: then it ends after the request under way, but not before TURN_S. So hubs take turns,
+however many hosts each has there, and a hub that is alone sends one request after the other by the
+clock of its turn, without a message.
 
 Invariants: of each address at most one hub has the turn, and it has one request under way at most.
 The owner gives no turn before the clock of the last one is known: all requests that it does not
@@ -13,7 +14,7 @@ With MAX_PAGES_PER_IP a turn brings pages that were counted before, and takes ba
 left when it ends. Pages of a turn that is lost count as used.
 
 Memory: an owner's clock, 300 bytes for each address with a turn or a line, or asked within
-IP_DELAY; an asker's turn, 300 bytes for each address in use or waited for.
+IP_DELAY; an asker's turn, 300 bytes for each address in use, idle for GRACE_S, or waited for.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ from typing import Final, NamedTuple
 AGAIN_S: Final = 5.0  # a host that waits asks again so often, if it is not told before
 SOON_S: Final = 0.2  # as AGAIN_S, without clocks of addresses: such a host is not told
 WISH_S: Final = 15.0  # a wish that nobody has repeated for so long is forgotten
-GRACE_S: Final = 2.0
+GRACE_S: Final = 2.0  # a turn that is not used for so long goes back
+TURN_S: Final = 1.0
 
 
 class Turn(NamedTuple):
     """What the owner gives.
 
-    from_at -- when the request may leave
+    from_at -- when the first request may leave
     pages -- with MAX_PAGES_PER_IP: of so many URLs; 0: the address is full
+    is_last -- another hub waits already
     """
 
     address: str
     from_at: float
     pages: int
+    is_last: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -48,11 +52,13 @@ class _Clock:
     """An address of this hub.
 
     holder -- the hub that has the turn
+    is_stopped -- it knows that others wait
     pages -- counted and not used: by the holder, or by nobody yet
     """
 
     next_at: float
     holder: int | None = None
+    is_stopped: bool = False
     line: list[int] = field(default_factory=list)
     pages: int = 0
     is_full: bool = False
@@ -62,7 +68,7 @@ class Owner:
     """The addresses of this hub, for all hubs.
 
     unknown -- hubs whose requests of an earlier run are not known: no turn before each has told
-    give -- tells a hub of its turn
+    give, stop -- tell a hub of a turn, and that another hub waits
     uncounted, returned -- addresses whose next turn needs pages, and pages that nobody uses
     """
 
@@ -73,6 +79,7 @@ class Owner:
         has_cap: bool,
         unknown: Collection[int],
         give: Callable[[int, Turn], None],
+        stop: Callable[[int, str], None],
     ) -> None:
         self.uncounted: set[str] = set()
         self.returned: dict[str, int] = {}
@@ -80,6 +87,7 @@ class Owner:
         self._has_cap = has_cap
         self._unknown = set(unknown)
         self._give = give
+        self._stop = stop
         self._clocks: dict[str, _Clock] = {}
         self._known_at = -inf  # no request before it counts for the clock of a new entry
         self._idle: deque[tuple[float, str]] = deque()  # when to forget which
@@ -98,7 +106,8 @@ class Owner:
         for address in addresses:
             clock = self._clock(address)
             if clock.holder is None:
-                clock.holder, clock.pages = hub, 0
+                clock.holder, clock.pages, clock.is_stopped = hub, 0, False
+                self._offer(address, clock, now)
         if hub in self._unknown:
             self._unknown.remove(hub)
             self._known_at = now
@@ -156,40 +165,48 @@ class Owner:
         return clock
 
     def _offer(self, address: str, clock: _Clock, now: float) -> None:
-        """Give the turn to the first in line, if nobody has it."""
+        """Give the turn to the first in line, or let its holder know that others wait."""
         if clock.holder is not None:
-            return
-        if not clock.line:
+            if clock.line and not clock.is_stopped:
+                clock.is_stopped = True
+                self._stop(clock.holder, address)
+        elif not clock.line:
             self._idle.append((now + self._ip_delay_s, address))
         elif self._unknown:
             return
         elif self._has_cap and not clock.pages and not clock.is_full:
             self.uncounted.add(address)
         else:
-            clock.holder = clock.line.pop(0)
-            self._give(clock.holder, Turn(address, max(clock.next_at, now), clock.pages))
+            hub = clock.holder = clock.line.pop(0)
+            clock.is_stopped = bool(clock.line)
+            from_at = max(clock.next_at, now)
+            self._give(hub, Turn(address, from_at, clock.pages, clock.is_stopped))
 
 
 @dataclass(slots=True, eq=False)
 class _Asked:
     """An address at which hosts of this hub wait, or ask.
 
-    asked_at -- when a host wanted it last
-    from_at -- of the turn
+    from_at -- the clock
+    asked_at, wished_at -- when a host wanted it last, and when the owner was told so
+    is_known -- the owner knows of the turn, in the session that is on
     is_used -- a request is under way
-    is_last -- the turn ends with it: the session in which it came has ended
-    look_at -- when to look whether the turn or the wish is idle
+    is_last -- the turn ends at `until`, TURN_S after its first request
+    look_at -- when to look whether it is idle
     """
 
     owner: int
+    from_at: float
     asked_at: float
+    wished_at: float = -inf
     has_turn: bool = False
-    from_at: float = 0.0
+    is_known: bool = True
     is_used: bool = False
     is_last: bool = False
+    until: float = inf
+    look_at: float = inf
     pages: int = 0
     is_full: bool = False
-    look_at: float = inf
 
 
 class Asker:
@@ -224,39 +241,41 @@ class Asker:
 
     def take(self, address: str, now: float) -> float:
         asked = self._asked.get(address)
-        if asked is not None and asked.has_turn and not asked.is_used and self._is_over(asked, now):
-            self._end(address, asked, now, now)
-            asked = None
+        if asked is not None and asked.has_turn and not asked.is_used and now >= asked.from_at:
+            has_page = not self._has_cap or asked.pages > 0 or asked.is_full
+            if not has_page or (asked.is_last and now >= asked.until):
+                self._end(address, asked, now)
+                asked = None
         if asked is None:
-            asked = self._wish(address, now)
+            asked = self._asked[address] = _Asked(self._owner_of(address), now, now)
         asked.asked_at = now
+        if not asked.has_turn and now >= asked.wished_at + AGAIN_S:
+            asked.wished_at = now
+            self._tell_wish(asked.owner, address, now)
+            if not asked.has_turn:
+                self._look(address, asked, now)
         if not asked.has_turn or asked.is_used:
             return now + (AGAIN_S if self._is_exclusive else SOON_S)
         if now < asked.from_at:
             return asked.from_at
-        asked.is_used = self._is_exclusive
+        asked.until = min(asked.until, now + TURN_S)
+        if self._is_exclusive:
+            asked.is_used = True
+        else:
+            asked.from_at = now
+            self._look(address, asked, now)
         return 0.0
 
     def give_back(self, address: str, now: float) -> None:
-        asked = self._asked.get(address)
-        if asked is not None and asked.is_used:
-            asked.is_used = False
-            if asked.is_last:
-                self._end(address, asked, now, now)
-            else:
-                self._look_at(address, asked, now)
+        self._unuse(address, now, now)
 
-    def release(self, address: str, next_at: float, *, is_wanted: bool) -> None:
-        asked = self._asked.get(address)
-        if asked is not None and asked.is_used:
-            self._end(address, asked, next_at, next_at)
-            if is_wanted:
-                self._wish(address, next_at)
+    def release(self, address: str, next_at: float) -> None:
+        self._unuse(address, next_at, next_at)
 
     def leave(self, address: str, now: float) -> None:
         asked = self._asked.get(address)
         if asked is not None and not asked.is_used:
-            self._end(address, asked, now, now)
+            self._end(address, asked, now)
 
     def freed(self, now: float) -> list[str]:
         found = []
@@ -286,16 +305,26 @@ class Asker:
 
     def turn(self, owner: int, turn: Turn) -> None:
         """The owner gives a turn, which nobody may want any more."""
-        address, from_at, pages = turn
+        address, from_at, pages, is_last = turn
         asked = self._asked.get(address)
-        if asked is not None and asked.is_used:  # the owner is at fault
+        if asked is None:
+            asked = self._asked[address] = _Asked(owner, from_at, from_at)
+        elif asked.is_used:  # the owner is at fault
             return
-        asked = self._asked[address] = _Asked(
-            *(owner, from_at, True, from_at), pages=pages, is_full=self._has_cap and not pages
-        )
+        asked.has_turn, asked.is_used, asked.is_known = True, False, True
+        asked.from_at, asked.until, asked.is_last = from_at, inf, is_last
+        asked.pages, asked.is_full = pages, self._has_cap and not pages
         if self._is_exclusive:  # else its hosts ask again soon
             heappush(self._freed, (from_at, address))
-        self._look_at(address, asked, from_at + GRACE_S)
+        self._look(address, asked, from_at)
+
+    def stop(self, address: str, now: float) -> None:
+        """Another hub waits for the address."""
+        asked = self._asked.get(address)
+        if asked is not None and asked.has_turn:
+            asked.is_last = True
+            if not asked.is_used:
+                self._look(address, asked, now)
 
     def leaves(self, owner: int) -> bool:
         """The session of `owner` has ended: drop its turns, but for requests under way.
@@ -305,7 +334,7 @@ class Asker:
         is_used = False
         for address, asked in tuple(self._asked.items()):
             if asked.owner == owner and asked.is_used:
-                is_used = asked.is_last = True
+                is_used, asked.is_known = True, False
             elif asked.owner == owner and asked.has_turn:
                 del self._asked[address]
         return is_used
@@ -324,6 +353,7 @@ class Asker:
             elif was_lost:
                 del self._asked[address]
             else:
+                asked.is_known = True
                 used.append(address)
         return used, wished
 
@@ -332,38 +362,39 @@ class Asker:
         while self._looks and self._looks[0][0] <= now:
             at, address = heappop(self._looks)
             asked = self._asked.get(address)
-            if asked is None or asked.look_at != at or asked.is_used:
-                continue
-            # A URL that was leased just now has not taken its page.
-            over_at = (
-                asked.from_at + GRACE_S + SOON_S if asked.has_turn else asked.asked_at + WISH_S
-            )
-            if over_at <= now:
-                self._end(address, asked, now, now)
-            else:
-                self._look_at(address, asked, over_at)
+            if asked is not None and asked.look_at == at and not asked.is_used:
+                self._look(address, asked, now)
 
     def end_all(self, now: float) -> None:
         """Give all turns back that are not used: the crawl ends in this process."""
         for address, asked in tuple(self._asked.items()):
             if not asked.is_used:
-                self._end(address, asked, now, now)
+                self._end(address, asked, now)
 
-    def _wish(self, address: str, now: float) -> _Asked:
-        asked = self._asked[address] = _Asked(self._owner_of(address), now)
-        self._look_at(address, asked, now + WISH_S)
-        self._tell_wish(asked.owner, address, now)
-        return self._asked[address]
+    def _unuse(self, address: str, next_at: float, now: float) -> None:
+        asked = self._asked.get(address)
+        if asked is not None and asked.is_used:
+            asked.is_used = False
+            asked.from_at = max(asked.from_at, next_at)
+            self._look(address, asked, now)
 
-    def _look_at(self, address: str, asked: _Asked, at: float) -> None:
-        asked.look_at = at
-        heappush(self._looks, (at, address))
+    def _look(self, address: str, asked: _Asked, now: float) -> None:
+        """End a turn or a wish that is over, or look again when it will be."""
+        if not asked.has_turn:
+            over_at = asked.asked_at + WISH_S
+        elif not asked.is_known:
+            over_at = -inf
+        else:
+            over_at = min(asked.from_at + GRACE_S, asked.until if asked.is_last else inf)
+            if not self._is_exclusive:  # a URL is leased just now
+                over_at = max(over_at, asked.from_at + SOON_S)
+        if over_at <= max(now, asked.from_at):
+            self._end(address, asked, now)
+        else:
+            asked.look_at = over_at
+            heappush(self._looks, (over_at, address))
 
-    def _is_over(self, asked: _Asked, now: float) -> bool:
-        has_page = not self._has_cap or asked.pages > 0 or asked.is_full
-        return now >= asked.from_at and (now >= asked.from_at + GRACE_S or not has_page)
-
-    def _end(self, address: str, asked: _Asked, next_at: float, now: float) -> None:
+    def _end(self, address: str, asked: _Asked, now: float) -> None:
         del self._asked[address]
-        if asked.has_turn:
-            self._tell_end(asked.owner, address, max(asked.from_at, next_at), asked.pages, now)
+        if asked.has_turn and asked.is_known:
+            self._tell_end(asked.owner, address, asked.from_at, asked.pages, now)
