@@ -11,7 +11,7 @@ import pytest
 
 from tests.contracts.frontier import POLITE, Driver, run
 from webcrawl.commands.frontier import Command
-from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
+from webcrawl.crawl.steering import KEPT_REASONS, kept_reasons
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.identity import Identity
@@ -19,6 +19,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.host import State
 from webcrawl.frontier.lease import Failed, Outcome, RobotsUnreachable, Unresolved
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.shared.wire import SteeringError
 
 ORDERS = pytest.mark.parametrize("order", ["level", "opic"])
 

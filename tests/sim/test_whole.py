@@ -19,10 +19,9 @@ from msgspec.structs import replace
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
-from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import Orders, SteeringError
 from webcrawl.hub.claims import Claim
 from webcrawl.hub.ends import STOPPED, End, Ends
 from webcrawl.hub.mesh import Letter

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from webcrawl.crawl.steering import SteeringError
 from webcrawl.extensions.hubprocess import HubProcess
+from webcrawl.frontier.shared.wire import SteeringError
 
 
 @pytest.mark.parametrize(

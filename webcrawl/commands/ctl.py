@@ -10,7 +10,8 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawl.steering import COMMANDS, SteeringError, check
+from webcrawl.crawl.steering import COMMANDS, check
+from webcrawl.frontier.shared.wire import SteeringError
 from webcrawl.live.client import NotRunning, Refused, ask_for
 
 

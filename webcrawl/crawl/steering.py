@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from webcrawl.fetch.exchange import TRANSIENT
+from webcrawl.frontier.shared.wire import SteeringError
 
 # Each command, and what its arguments are.
 COMMANDS: Final[dict[str, str]] = {
@@ -27,10 +28,6 @@ COMMANDS: Final[dict[str, str]] = {
 
 # Reasons for which URLs are kept for a later try.
 KEPT_REASONS: Final = TRANSIENT | {"host_retired", "robots_unreachable"}
-
-
-class SteeringError(Exception):
-    """A command that was not carried out: one line for the user."""
 
 
 def check(command: str, arguments: Sequence[str]) -> None:

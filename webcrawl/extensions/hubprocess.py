@@ -17,9 +17,9 @@ from msgspec import msgpack
 from scrapy.crawler import Crawler
 
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import SteeringError, kept_reasons
+from webcrawl.crawl.steering import kept_reasons
 from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import Orders, SteeringError
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.views import State

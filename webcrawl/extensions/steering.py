@@ -24,10 +24,10 @@ from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, shown
-from webcrawl.crawl.steering import SteeringError, check, is_unicode, kept_reasons
+from webcrawl.crawl.steering import check, is_unicode, kept_reasons
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import Orders, SteeringError
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.ends import STOPPED
 from webcrawl.scheduler.scheduler import Scheduler

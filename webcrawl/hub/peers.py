@@ -261,7 +261,7 @@ class Peers:
             return
         match message:
             case PeerPacket(echo=echo) | PeerWelcome(echo=echo) if not echo <= self._clock():
-                self.garbage += 1  # an echo of what was not sent
+                return  # an echo of what was not sent
             case PeerPacket():
                 self._take(peer, message)
             case PeerHello():

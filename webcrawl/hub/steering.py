@@ -20,9 +20,8 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 from msgspec import Meta
 from msgspec.structs import replace
 
-from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.frontier.shared.wire import Orders, SteeringError
 from webcrawl.hub.mesh import Letter, Mesh
 from webcrawl.scope.rules import check_entry
 from webcrawl.wording import printable

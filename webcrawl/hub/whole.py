@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.frontier.shared.wire import SteeringError
 from webcrawl.hub.bus import BusError
 from webcrawl.hub.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.hub.mesh import Letter, Mesh

@@ -16,9 +16,9 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.crawl.steering import SteeringError
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.frontier.shared.wire import SteeringError
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.buckets import Buckets
 from webcrawl.hub.steering import EXPLAIN

@@ -90,6 +90,10 @@ class Status(_Tagged, frozen=True):
     has_spare: bool
 
 
+class SteeringError(Exception):
+    """A command that was not carried out: one line for the user."""
+
+
 class Orders(Struct, frozen=True, array_like=True):
     """How a crawl is steered (docs/watching.md): the whole state, not a change of it.
 
