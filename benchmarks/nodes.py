@@ -1,4 +1,4 @@
-"""The bus and the nodes of one crawl on this machine, for a benchmark and for `make cluster`.
+"""The bus and the processes of one crawl on this machine, for a benchmark and for `make cluster`.
 
 All of them end with this process; where there is setpriv (util-linux), also if it is killed.
 """

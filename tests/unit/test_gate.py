@@ -314,7 +314,7 @@ def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None
 
 
 def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not_ask() -> None:
-    """Another node may have the address by now: `RunningNode.on_lapse` of the first process."""
+    """Another process may have the address by now."""
 
     async def main() -> None:
         gate, url = Gate(), "http://a.test/"
