@@ -259,18 +259,21 @@ def test_rows_that_cannot_be_read_are_never_applied(
     run(test)
 
 
-def test_an_old_copy_of_jobdir_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_an_old_copy_of_jobdir_is_refused_with_the_remedy_and_takes_no_mail(tmp_path: Path) -> None:
     async def test(net: Net) -> None:
-        first, _ = await pair(net, tmp_path)
+        first, second = await pair(net, tmp_path)
         first.copy(tmp_path / "old")
         await first.put(first.urls_for(1, 0, 5))
         await asyncio.sleep(ROUND_S)
         first.kill()
+        await second.put(second.urls_for(0, 0, 7))
         first._set_back(tmp_path / "old", (Counter(), set()))
         first.start()
         await asyncio.sleep(A_BEGIN_S + ROUND_S)
         assert "JOBDIR is an old copy" in first.refusal
         assert "scrapy hub restore" in first.refusal
+        assert not first.applied
+        assert second.courier.unapplied == 7
 
     run(test)
 

@@ -95,6 +95,7 @@ class Courier:
         `refuse` is told why this process must end. `mail_after`: as `frontier` was told.
         """
         self.lost = 0
+        self._is_refused = False  # what it applied would be lost to the newest JOBDIR
         self._mesh = mesh
         self._frontier = frontier
         self._is_ours = is_ours
@@ -146,6 +147,8 @@ class Courier:
 
     async def turn(self) -> None:
         """Once each PAUSE_S."""
+        if self._is_refused:
+            return
         while self._arrived:
             await self._apply()
         while self._deletable:
@@ -174,6 +177,8 @@ class Courier:
         self._arrived = [each for each in self._arrived if each[0][0] != hub]
 
     def _take_rows(self, hub: int, letter: MailRows) -> None:
+        if self._is_refused:
+            return
         if sum(batch[0] == hub for batch, _ in self._arrived) >= BATCHES_MAX:
             raise DecodeError("more mail than is allowed")
         end = self._ends[hub]
@@ -223,6 +228,7 @@ class Courier:
         first, last = self._frontier.outbox.get(hub, self._none)
         way = self._ways.get(hub)
         if letter.applied > last:
+            self._is_refused = True
             self._refuse(
                 f"hub {hub} has mail of this hub that JOBDIR does not have: JOBDIR is an old copy."
                 " Use the newest one; without it, mark this one: scrapy hub restore JOBDIR"
