@@ -6,7 +6,7 @@ link that is refused, or fails too often, for a reason that may pass stays queue
 else it is dropped.
 
 Each test counts a link once, however often it is queued again: E and H when it first leaves its
-queue, I and R when no refusal that ends is in the way. Invariant: `counters.pending` is the number
+queue, I when the IP cap lets it pass, R when robots.txt does. Invariant: `counters.pending` is the number
 of queued links.
 """
 
@@ -280,8 +280,10 @@ class Candidates:
 
         So no robots.txt is asked for at other hosts of the address if the cap will refuse them.
         """
-        is_next_new = host.queue.length and not host.queue.peek().is_counted
-        if self._caps.per_ip and is_next_new and not host.has_ip_slot:
+        if not self._caps.per_ip or host.has_ip_slot or not host.queue.length:
+            return
+        link = host.queue.peek()
+        if not (link.is_counted or link.has_passed_ip):
             host.has_ip_slot = not self._caps.take_ip(host.addresses[0])
 
     def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
@@ -298,6 +300,8 @@ class Candidates:
             self._counters.host_passed += 1
         refused, due_at = self._refused(host, link, now)
         if due_at and not link.payload:
+            if host.retired_until <= now:  # robots.txt refuses it, after the IP test
+                link = replace(link, has_passed_ip=True)
             host.queue.drop()
             self._refused_for_now.append((host, link, refused, due_at))
             return None
@@ -367,7 +371,7 @@ class Candidates:
         """(reason, until): the reason why `link` may not be fetched, and the end of the refusal.
 
         `reason` is "" if it may be fetched; `until` is 0.0 if the refusal is final. Counts the IP
-        test, unless the refusal ends.
+        test.
         """
         denied = self._policy.denied
         if denied.has_any and denied.matches(link.url, link.host):
@@ -380,24 +384,22 @@ class Candidates:
             limit = self._policy.refuses_next(host, link)
             if limit:
                 return limit, 0.0
-        obeys = self._policy.robots_agent(host.name) is not None
-        origin = origin_of(link.url) if obeys else ""
-        known = host.rules.get(origin)  # None too if the IP cap is full: then nobody asked for them
-        if known is not None and known.reason and known.expires_at > now:
-            return known.reason, known.expires_at
         if link.sitemap > 0 and not link.visit:
             full = self._caps.is_full(link.host)
             if full or self._caps.ip_is_full(host.addresses[0]):
                 return full or "ip_cap", 0.0
-        elif not link.is_counted:
+        elif not (link.is_counted or link.has_passed_ip):
             refused = "" if host.has_ip_slot else self._caps.take_ip(host.addresses[0])
             if refused:
                 return refused, 0.0
             host.has_ip_slot = False
             self._counters.ip_passed += 1
-        if not obeys:
+        if self._policy.robots_agent(host.name) is None:
             return "", 0.0
-        assert known is not None, f"{link.url} is taken before its robots.txt is known"
+        origin = origin_of(link.url)
+        known = host.rules[origin]
+        if known.reason:
+            return known.reason, known.expires_at
         if not known.allows_all:
             rules, target = self._store.rules(origin), target_of(link.url)
             self.robots_steps += rules.check_steps(target)

@@ -108,7 +108,7 @@ class Distributor:
         # If the IP cap refuses the link, robots.txt is not needed.
         is_refused = (
             self._state.caps.per_ip > 0
-            and not (link.is_counted or host.has_ip_slot)
+            and not (link.is_counted or link.has_passed_ip or host.has_ip_slot)
             and self._state.caps.ip_is_full(host.addresses[0])
         )
         if not is_refused and (agent := policy.robots_agent(host.name)) is not None:

@@ -64,6 +64,7 @@ class Link(Struct, frozen=True, array_like=True, gc=False):
     sitemap: int = 0
     lastmod: int = 0  # UTC seconds, by the sitemap that gave the link; 0: it names none
     visit: bytes = b""  # the row of its last visit (frontier.visitstate); b"" if it has none
+    has_passed_ip: bool = False  # the IP test has counted it, and robots.txt was not there
 
 
 class RobotsTask(NamedTuple):
