@@ -28,7 +28,7 @@ from benchmarks.scale_model import (
     time_of_share,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
-from webcrawl.hub.buckets import HUBS_MAX
+from webcrawl.cluster.buckets import HUBS_MAX
 from webcrawl.settings import DOWNLOAD_DELAY
 from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.wording import needs_extra

@@ -35,8 +35,8 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.shared.client import ClientFrontier, RemoteFrontier
-from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.client import ClientFrontier, RemoteFrontier
+from webcrawl.hub.server import FrontierServer
 from webcrawl.items import Original
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of

@@ -14,14 +14,14 @@ from tests.contracts.frontier import answer, link, memory_frontier
 from tests.contracts.test_hub_frontier import BRIEF, Machines, connected
 from tests.sim.test_hub import virtual_time
 from tests.unit import virtualtime
+from webcrawl.cluster.allhubs import AllHubs
+from webcrawl.cluster.fetching import HUB_ENDS
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Lease, Returned
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.allhubs import AllHubs
-from webcrawl.hub.fetching import HUB_ENDS
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders
 
 __all__ = ["virtual_time"]  # a fixture
 NOW = 1_000.0  # the clock of `Machines`
@@ -29,7 +29,7 @@ NOW = 1_000.0  # the clock of `Machines`
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "webcrawl.hub")
+    caplog.set_level(logging.CRITICAL, "webcrawl.cluster")
 
 
 class Crawl:

@@ -18,8 +18,8 @@ import pytest
 
 from tests.contracts.natsserver import NatsServer, free_port
 from tests.contracts.slowproxy import SlowProxy
-from webcrawl.hub.address import Address
-from webcrawl.hub.bus import BusError, Entry, NatsBus, Refused
+from webcrawl.cluster.address import Address
+from webcrawl.cluster.bus import BusError, Entry, NatsBus, Refused
 
 pytestmark = pytest.mark.slow
 SECRET = "s3cr3t"
@@ -40,7 +40,7 @@ def own_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     for record in caplog.get_records("call"):
         if record.name == "asyncio":  # of the servers of a test
             continue
-        assert record.name == "webcrawl.hub.bus"
+        assert record.name == "webcrawl.cluster.bus"
         assert record.exc_info is None
         assert "\n" not in record.getMessage()
         assert SECRET not in record.getMessage()

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
+from webcrawl.cluster import allhubs, fetching, joining
+from webcrawl.cluster.allhubs import AllHubs
+from webcrawl.cluster.bus import PAYLOAD_MIN, Bus, Entry
+from webcrawl.cluster.fetching import CHANGED, HubFrontier
+from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject
+from webcrawl.cluster.sessions import Sessions
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Link
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub import allhubs, fetching, joining
-from webcrawl.hub.allhubs import AllHubs
-from webcrawl.hub.bus import PAYLOAD_MIN, Bus, Entry
-from webcrawl.hub.fetching import CHANGED, HubFrontier
-from webcrawl.hub.packets import ASK, Brief, Hello, Packet, encode, hub_subject
-from webcrawl.hub.sessions import Sessions
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders
 
 BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
 
@@ -103,7 +103,7 @@ class Machines:
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "webcrawl.hub")
+    caplog.set_level(logging.CRITICAL, "webcrawl.cluster")
 
 
 class TestHubFrontier(RemoteContract):
@@ -263,7 +263,7 @@ def test_a_fetcher_without_a_session_says_so_each_minute(caplog: pytest.LogCaptu
         for _ in range(150):  # no turn of the loop: no answer
             fetcher.tick()
 
-    caplog.set_level(logging.WARNING, "webcrawl.hub")
+    caplog.set_level(logging.WARNING, "webcrawl.cluster")
     run(check)
     said = [each.message for each in caplog.records if "session" in each.message]
     assert said == [f"No session with the hub for {n} s: no request is sent" for n in (60, 120)]

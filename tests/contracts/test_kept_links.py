@@ -19,7 +19,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.host import State
 from webcrawl.frontier.lease import Failed, Outcome, RobotsUnreachable, Unresolved
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.frontier.shared.wire import SteeringError
+from webcrawl.hub.wire import SteeringError
 
 ORDERS = pytest.mark.parametrize("order", ["level", "opic"])
 

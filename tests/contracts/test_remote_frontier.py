@@ -16,11 +16,11 @@ from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
-from webcrawl.frontier.shared.client import MAIN_PROCESS_GONE, RemoteFrontier
-from webcrawl.frontier.shared.member import Load
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
+from webcrawl.hub.member import Load
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders
 from webcrawl.items import Original
 
 

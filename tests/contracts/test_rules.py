@@ -23,7 +23,7 @@ from webcrawl.frontier.lease import (
     Step,
 )
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.server import FrontierServer
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.scope.hostrules import HostRule, HostRules, Values
 

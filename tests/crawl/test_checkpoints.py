@@ -18,9 +18,9 @@ from tests.crawl.crawling import ROOT, assert_clean
 from tests.crawl.crawllog import assert_log
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
-from webcrawl.hub.checkpoints import folder_of
-from webcrawl.hub.claims import read_claim
-from webcrawl.hub.restoring import find_checkpoint
+from webcrawl.cluster.checkpoints import folder_of
+from webcrawl.cluster.claims import read_claim
+from webcrawl.cluster.restoring import find_checkpoint
 
 pytestmark = pytest.mark.slow
 UNDER_WAY_MAX = 8
@@ -29,7 +29,7 @@ WORLD = (
     *("--ip-delay", "0", "--features", "none,page-404,page-chunked"),
 )
 OFTEN = """
-from webcrawl.hub import checkpoints
+from webcrawl.cluster import checkpoints
 from webcrawl.spiders.broad import BroadSpider
 checkpoints.INTERVAL_S = 0.5
 class Often(BroadSpider):

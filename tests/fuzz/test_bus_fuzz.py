@@ -14,13 +14,13 @@ from msgspec import DecodeError, json
 from msgspec.msgpack import Decoder, encode
 
 from tests.unit.test_hub_records import Records
+from webcrawl.cluster import packets, peers
+from webcrawl.cluster.letters import MailRows, read_rows
+from webcrawl.cluster.packets import Ask, Brief, BriefPart, BriefParts, Hello, Over, Packet, Welcome
+from webcrawl.cluster.peers import PeerHello, PeerPacket, PeerWelcome
+from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
 from webcrawl.frontier.lease import Link, RobotsTask
 from webcrawl.frontier.mailbox import FoundLink, Mail, RobotsAsked, RobotsFailed
-from webcrawl.hub import packets, peers
-from webcrawl.hub.letters import MailRows, read_rows
-from webcrawl.hub.packets import Ask, Brief, BriefPart, BriefParts, Hello, Over, Packet, Welcome
-from webcrawl.hub.peers import PeerHello, PeerPacket, PeerWelcome
-from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
 from webcrawl.parse.urls import host_of
 
 NO_UNICODE = b"\x81\xa4name\xa1\xff"

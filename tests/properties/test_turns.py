@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from webcrawl.hub.turns import AGAIN_S, Asker, Owner
+from webcrawl.cluster.turns import AGAIN_S, Asker, Owner
 
 HUBS, IP_DELAY_S, CAP = 3, 1.0, 40
 FETCH_S, LOST_S = 3.0, 8.0

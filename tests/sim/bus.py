@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.unit.virtualtime import now
-from webcrawl.hub.bus import Bus, BusError, Entry
+from webcrawl.cluster.bus import Bus, BusError, Entry
 
 LATE_S = 0.003  # of a message, on average
 _LEAST_S = 1e-7  # between two arrivals: the order of equal times is not stable

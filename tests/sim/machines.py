@@ -13,27 +13,27 @@ from tests.sim.bus import Net, SimBus
 from tests.sim.processes import Fetcher, kill_frontier, own_frontier
 from tests.sim.web import IP_DELAY_S, LONGEST_FETCH_S, Judge, Web
 from tests.unit.virtualtime import now
+from webcrawl.cluster.addresses import BATCH_S, HubAddresses
+from webcrawl.cluster.allhubs import AllHubs
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.courier import PAUSE_S
+from webcrawl.cluster.fetching import HubFrontier
+from webcrawl.cluster.packets import SILENCE_S, Brief
+from webcrawl.cluster.records import CrawlRecord, Ownership
+from webcrawl.cluster.service import HubService
+from webcrawl.cluster.sessions import Sessions
+from webcrawl.cluster.several import SeveralHubs
+from webcrawl.cluster.views import State
+from webcrawl.cluster.whole import LOOK_S, STEP_S
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.lease import Lease, Outcome
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub.addresses import BATCH_S, HubAddresses
-from webcrawl.hub.allhubs import AllHubs
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.courier import PAUSE_S
-from webcrawl.hub.fetching import HubFrontier
-from webcrawl.hub.packets import SILENCE_S, Brief
-from webcrawl.hub.records import CrawlRecord, Ownership
-from webcrawl.hub.service import HubService
-from webcrawl.hub.sessions import Sessions
-from webcrawl.hub.several import SeveralHubs
-from webcrawl.hub.views import State
-from webcrawl.hub.whole import LOOK_S, STEP_S
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders
 from webcrawl.parse.urls import host_of
 
 DELAY_S = 2.0  # much less than SILENCE_S: a lease that goes back too early is asked for too early
@@ -182,7 +182,7 @@ class RemoteMachine(Machine):
 
 
 class HubMachine(Machine):
-    """A hub, which fetches too. One of several is a `hub.several.Process`."""
+    """A hub, which fetches too. One of several is a `cluster.several.Process`."""
 
     state: State = "running"
     elapsed_s = 0.0

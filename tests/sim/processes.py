@@ -26,10 +26,10 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.mailbox import Abroad
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.shared.client import RemoteFrontier
-from webcrawl.frontier.shared.member import Member
-from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.client import RemoteFrontier
+from webcrawl.hub.member import Member
+from webcrawl.hub.server import FrontierServer
 
 LEASES_MAX = 6  # of a process
 _TIMEOUT_S, _SLOW_S = 60.0, 5.0  # of a page; and at the end of a target

@@ -18,12 +18,12 @@ import pytest
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
+from webcrawl.cluster.addresses import BATCH_S, Gives, HubAddresses, Using, Wants
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.packets import SILENCE_S, TICK_S
+from webcrawl.cluster.peers import Peers, peer_subject
+from webcrawl.cluster.turns import GRACE_S, WISH_S, Owner
 from webcrawl.fetch.proxy import STAND_IN
-from webcrawl.hub.addresses import BATCH_S, Gives, HubAddresses, Using, Wants
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.packets import SILENCE_S, TICK_S
-from webcrawl.hub.peers import Peers, peer_subject
-from webcrawl.hub.turns import GRACE_S, WISH_S, Owner
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "2")))
 LONGEST_FETCH_S = 5.0

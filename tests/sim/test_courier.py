@@ -24,16 +24,16 @@ from tests.sim.network import Loop
 from tests.sim.processes import copy_frontier, kill_frontier
 from tests.sim.test_hub import SEEDS, virtual_time
 from tests.unit.virtualtime import now
+from webcrawl.cluster import courier, letters
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
+from webcrawl.cluster.letters import ROWS_MAX
+from webcrawl.cluster.packets import TICK_S
+from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.restoring import mark_restored
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.mailbox import JUMP, FoundLink, Mail
-from webcrawl.hub import courier, letters
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
-from webcrawl.hub.letters import ROWS_MAX
-from webcrawl.hub.packets import TICK_S
-from webcrawl.hub.peers import Peers
-from webcrawl.hub.restoring import mark_restored
 
 __all__ = ["virtual_time"]  # a fixture
 ROUND_S = 2 * LINGER_S + 3 * PAUSE_S  # from a commit here to the answer of a hub that is there

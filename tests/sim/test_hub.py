@@ -23,9 +23,9 @@ from tests.unit.virtualtime import now
 from webcrawl import executor
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hosts import HostRows
-from webcrawl.frontier.shared.member import Member
-from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.member import Member
+from webcrawl.hub.server import FrontierServer
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "10")))
 Plant = Callable[[pytest.MonkeyPatch], None]

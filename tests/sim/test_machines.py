@@ -24,20 +24,20 @@ from tests.sim.processes import copy_frontier
 from tests.sim.test_hub import SEEDS, Plant, virtual_time
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
+from webcrawl.cluster.addresses import HubAddresses
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.courier import Courier
+from webcrawl.cluster.fetching import HubFrontier
+from webcrawl.cluster.letters import MailApplied
+from webcrawl.cluster.packets import hub_subject
+from webcrawl.cluster.peers import peer_subject
+from webcrawl.cluster.records import CRAWL
+from webcrawl.cluster.restoring import mark_restored
+from webcrawl.cluster.sessions import Sessions
+from webcrawl.cluster.streams import Stream
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.addresses import HubAddresses
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.courier import Courier
-from webcrawl.hub.fetching import HubFrontier
-from webcrawl.hub.letters import MailApplied
-from webcrawl.hub.packets import hub_subject
-from webcrawl.hub.peers import peer_subject
-from webcrawl.hub.records import CRAWL
-from webcrawl.hub.restoring import mark_restored
-from webcrawl.hub.sessions import Sessions
-from webcrawl.hub.streams import Stream
 from webcrawl.parse.urls import host_of
 
 __all__ = ["virtual_time"]  # a fixture

@@ -14,10 +14,10 @@ import pytest
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.mesh import Letter
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S
-from webcrawl.hub.peers import PeerPacket, Peers, _encode, peer_subject
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S
+from webcrawl.cluster.peers import PeerPacket, Peers, _encode, peer_subject
 
 LONGEST_FETCH_S = 5.0
 LOST_S = 2 * SILENCE_S + LONGEST_FETCH_S

@@ -19,18 +19,18 @@ from msgspec.structs import replace
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.ends import STOPPED, End, Ends
+from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.packets import TICK_S
+from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.steering import Obey, Reached
+from webcrawl.cluster.target import PORTION_MAX, Leader, Report, Word
+from webcrawl.cluster.views import Count, State, Views
+from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders, SteeringError
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.ends import STOPPED, End, Ends
-from webcrawl.hub.mesh import Letter
-from webcrawl.hub.packets import TICK_S
-from webcrawl.hub.peers import Peers
-from webcrawl.hub.steering import Obey, Reached
-from webcrawl.hub.target import PORTION_MAX, Leader, Report, Word
-from webcrawl.hub.views import Count, State, Views
-from webcrawl.hub.whole import WholeCrawl
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders, SteeringError
 
 HUBS = 3
 SEEDS = range(12)

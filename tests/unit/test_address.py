@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.hub.address import Address, Server
-from webcrawl.hub.bus import NatsBus
+from webcrawl.cluster.address import Address, Server
+from webcrawl.cluster.bus import NatsBus
 
 SECRET = "s3cr3t"
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.frontier.disk.folderlock import LOCK, hold
-from webcrawl.hub.claims import Claim, write_claim
 from webcrawl.report.card import Card, write_card
 from webcrawl.tools.report.archive import Place, Task, is_in, read_task
 from webcrawl.tools.report.csvfiles import write_csv

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.hub.buckets import BUCKETS, Buckets, bucket_of
+from webcrawl.cluster.buckets import BUCKETS, Buckets, bucket_of
 
 HOSTS = [f"www.example{n}.co.uk" for n in range(1000)]
 

@@ -20,16 +20,9 @@ from xxhash import xxh3_64_hexdigest
 
 from tests.contracts.frontier import link
 from tests.mailing import receive
-from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
-from webcrawl.frontier.mailbox import JUMP, FoundLink
-from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.store import StoreError
-from webcrawl.hub import checkpoints
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.checkpoints import (
+from webcrawl.cluster import checkpoints
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
     Checkpoint,
@@ -39,8 +32,15 @@ from webcrawl.hub.checkpoints import (
     newest,
     write_checkpoint,
 )
-from webcrawl.hub.claims import Claim, read_claim
-from webcrawl.hub.restoring import find_checkpoint, restore, restore_in_place
+from webcrawl.cluster.claims import Claim, read_claim
+from webcrawl.cluster.restoring import find_checkpoint, restore, restore_in_place
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
+from webcrawl.frontier.mailbox import JUMP, FoundLink
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.frontier.store import StoreError
 
 HUBS, HUB = 3, 1
 CLAIM = Claim("20261126180000-abcdef", HUB, HUBS)

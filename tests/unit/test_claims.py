@@ -10,8 +10,8 @@ from msgspec import json
 
 from tests.unit import virtualtime
 from tests.unit.test_hub_records import Process, Records
-from webcrawl.hub.bus import Entry, Refused
-from webcrawl.hub.claims import (
+from webcrawl.cluster.bus import Entry, Refused
+from webcrawl.cluster.claims import (
     ABANDONED_S,
     Claim,
     ClaimError,
@@ -19,8 +19,8 @@ from webcrawl.hub.claims import (
     read_claim,
     write_claim,
 )
-from webcrawl.hub.packets import SILENCE_S
-from webcrawl.hub.records import CRAWL, CrawlRecord
+from webcrawl.cluster.packets import SILENCE_S
+from webcrawl.cluster.records import CRAWL, CrawlRecord
 
 
 def claim(records: Records, crawl: str = "A", settings: str = "hash", hubs: int = 2) -> Claim:

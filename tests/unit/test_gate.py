@@ -20,7 +20,7 @@ from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.request import FetchRequest, Limits
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.wire import Orders
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scope import Scope
 

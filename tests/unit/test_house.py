@@ -29,6 +29,7 @@ CORE_LAYERS = (
     {"warc", "crawllog", "reading"},
     {"frontier"},
     {"hub"},
+    {"cluster"},
     {"admission"},
 )
 ADAPTER_LAYERS = (
@@ -229,8 +230,8 @@ def test_only_a_crawl_with_cluster_loads_the_bus() -> None:
         "list(walk_modules_iter('webcrawl.commands'))\n"
         "for name in settings.EXTENSIONS:\n"
         "    load_object(name)\n"
-        "assert 'webcrawl.hub.address' in sys.modules\n"
-        "assert [name for name in ('webcrawl.hub.bus', 'nats') if name in sys.modules] == []\n"
+        "assert 'webcrawl.cluster.address' in sys.modules\n"
+        "assert [name for name in ('webcrawl.cluster.bus', 'nats') if name in sys.modules] == []\n"
     )
     subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True, timeout=120)
 

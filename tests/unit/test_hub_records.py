@@ -9,10 +9,10 @@ from math import inf
 import pytest
 from msgspec import json
 
-from webcrawl.hub.bus import Bus, Entry, Refused
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.packets import SILENCE_S, hub_subject
-from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, Ownership
+from webcrawl.cluster.bus import Bus, Entry, Refused
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.packets import SILENCE_S, hub_subject
+from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, Ownership
 
 PAUSE_S = 26.0
 HUB = hub_subject(0)

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from webcrawl.hub import bus
-from webcrawl.hub.bus import BusError
-from webcrawl.hub.service import HubService
+from webcrawl.cluster import bus
+from webcrawl.cluster.bus import BusError
+from webcrawl.cluster.service import HubService
 
 
 class Claim:

@@ -12,14 +12,14 @@ from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
 from tests.unit.test_hub_records import Records
+from webcrawl.cluster.bus import Refused
+from webcrawl.cluster.joining import CrawlEndedError, wait_for_brief
+from webcrawl.cluster.packets import Brief, encode, read_by_fetcher
+from webcrawl.cluster.records import CRAWL
 from webcrawl.config.check import check
-from webcrawl.config.hub import brief_of, follow
+from webcrawl.config.cluster import brief_of, follow
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
-from webcrawl.hub.bus import Refused
-from webcrawl.hub.joining import CrawlEndedError, wait_for_brief
-from webcrawl.hub.packets import Brief, encode, read_by_fetcher
-from webcrawl.hub.records import CRAWL
 from webcrawl.spiders.broad import BroadSpider
 
 URL = "nats://user:s3cr3t@bus.test"

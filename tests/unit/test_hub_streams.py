@@ -6,8 +6,11 @@ from math import inf
 
 import pytest
 
+from webcrawl.cluster.ages import shifted
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet
+from webcrawl.cluster.streams import Stream
 from webcrawl.frontier.lease import Failed, Fetched, Resolved
-from webcrawl.frontier.shared.wire import (
+from webcrawl.hub.wire import (
     Acquire,
     Answers,
     Calls,
@@ -18,9 +21,6 @@ from webcrawl.frontier.shared.wire import (
     Release,
     Status,
 )
-from webcrawl.hub.ages import shifted
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, Packet
-from webcrawl.hub.streams import Stream
 
 
 class Side:

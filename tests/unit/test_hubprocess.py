@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from webcrawl.extensions.hubprocess import HubProcess
-from webcrawl.frontier.shared.wire import SteeringError
+from webcrawl.hub.wire import SteeringError
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.commands.frontier import Command as ShowFrontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.claims import Claim, write_claim
 from webcrawl.tools.explain.command import Command as Explain
 
 HUB, HUBS = 1, 3

@@ -18,8 +18,8 @@ from webcrawl.frontier.disk import database as database_module
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders
 from webcrawl.scheduler.opening import _obey
 from webcrawl.scope import Scope, ScopeError
 

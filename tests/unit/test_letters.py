@@ -11,6 +11,7 @@ from msgspec import DecodeError
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
+from webcrawl.cluster.letters import NO_ROWS, ROWS_BYTES_MAX, MailRows, read_rows, write_rows
 from webcrawl.frontier.lease import Link, RobotsTask
 from webcrawl.frontier.mailbox import (
     FoundLink,
@@ -20,7 +21,6 @@ from webcrawl.frontier.mailbox import (
     RobotsAsked,
     RobotsFailed,
 )
-from webcrawl.hub.letters import NO_ROWS, ROWS_BYTES_MAX, MailRows, read_rows, write_rows
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
 

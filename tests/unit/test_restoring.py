@@ -9,12 +9,12 @@ import pytest
 from msgspec import json
 
 from tests.unit.test_hub_records import Process, Records, served
+from webcrawl.cluster.bus import Entry, Refused
+from webcrawl.cluster.claims import read_claim
+from webcrawl.cluster.packets import SILENCE_S, hub_subject
+from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord
+from webcrawl.cluster.restoring import begin, claim_of, refuse_if_owned
 from webcrawl.frontier.mailbox import JUMP
-from webcrawl.hub.bus import Entry, Refused
-from webcrawl.hub.claims import read_claim
-from webcrawl.hub.packets import SILENCE_S, hub_subject
-from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord
-from webcrawl.hub.restoring import begin, claim_of, refuse_if_owned
 
 
 class Time:

@@ -11,7 +11,7 @@ from webcrawl.crawl.visits import compare_not_modified, is_unchanged, visited_of
 from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Capture, Fetched, Visit, Visited
-from webcrawl.frontier.shared.wire import Calls, Release, decode, encode
+from webcrawl.hub.wire import Calls, Release, decode, encode
 from webcrawl.items import Original, Page
 from webcrawl.warc.records import payload_digest
 

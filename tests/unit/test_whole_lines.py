@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from webcrawl.cluster.views import HubLine, Whole
 from webcrawl.frontier.counters import Counters
-from webcrawl.hub.views import HubLine, Whole
 from webcrawl.report.lines import named_counts, whole_line, whole_summary, whole_values
 
 

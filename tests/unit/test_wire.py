@@ -23,7 +23,7 @@ from webcrawl.frontier.lease import (
     Step,
     Unresolved,
 )
-from webcrawl.frontier.shared.wire import (
+from webcrawl.hub.wire import (
     Accepted,
     Answers,
     CallFailed,

@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawl.steering import COMMANDS, check
-from webcrawl.frontier.shared.wire import SteeringError
+from webcrawl.hub.wire import SteeringError
 from webcrawl.live.client import NotRunning, Refused, ask_for
 
 

@@ -28,8 +28,8 @@ from webcrawl.frontier.disk.frontier import FOLDER, JobFolder, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.frontier.shared.wire import SteeringError
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.wire import SteeringError
 from webcrawl.live.client import NotRunning, Refused, ask_for
 from webcrawl.report.console import discard_output
 

@@ -19,8 +19,8 @@ from webcrawl.config.table import TABLE
 from webcrawl.frontier.store import StoreError
 
 if TYPE_CHECKING:  # each command loads this one, and only it loads nats-py
-    from webcrawl.hub.bus import Bus
-    from webcrawl.hub.claims import Claim
+    from webcrawl.cluster.bus import Bus
+    from webcrawl.cluster.claims import Claim
 
 T = TypeVar("T")
 
@@ -57,8 +57,8 @@ class Command(ScrapyCommand):
         parser.add_argument("--cluster", metavar="URL", help="the bus, in place of CLUSTER")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.hub.bus import BusError  # noqa: PLC0415
-        from webcrawl.hub.claims import ClaimError  # noqa: PLC0415
+        from webcrawl.cluster.bus import BusError  # noqa: PLC0415
+        from webcrawl.cluster.claims import ClaimError  # noqa: PLC0415
 
         match args:
             case ["restore", jobdir] if opts.number is None:
@@ -74,7 +74,7 @@ class Command(ScrapyCommand):
             self.exitcode = 1
 
     def _restore(self, jobdir: Path, opts: argparse.Namespace) -> str:
-        from webcrawl.hub import restoring  # noqa: PLC0415
+        from webcrawl.cluster import restoring  # noqa: PLC0415
 
         restoring.refuse_if_used(jobdir)
         found = restoring.find_checkpoint(opts.source)
@@ -84,7 +84,7 @@ class Command(ScrapyCommand):
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
 
     def _mark(self, jobdir: Path, opts: argparse.Namespace) -> str:
-        from webcrawl.hub import claims, restoring  # noqa: PLC0415
+        from webcrawl.cluster import claims, restoring  # noqa: PLC0415
 
         claim = claims.read_claim(jobdir)
         if claim is None:
@@ -94,7 +94,7 @@ class Command(ScrapyCommand):
         return f"{jobdir} is an earlier state of {_named(claim)}"
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
-        from webcrawl.hub import restoring  # noqa: PLC0415
+        from webcrawl.cluster import restoring  # noqa: PLC0415
 
         restoring.refuse_if_used(jobdir)
         claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, __version__, opts.number))
@@ -103,13 +103,13 @@ class Command(ScrapyCommand):
 
     def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> int:
         """The epoch of the last owner."""
-        from webcrawl.hub.restoring import refuse_if_owned  # noqa: PLC0415
+        from webcrawl.cluster.restoring import refuse_if_owned  # noqa: PLC0415
 
         return self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
 
     def _ask_bus(self, opts: argparse.Namespace, ask: Callable[[Bus], Awaitable[T]]) -> T:
         """Raises what `ask` raises, and BusError."""
-        from webcrawl.config.hub import bus_from  # noqa: PLC0415
+        from webcrawl.config.cluster import bus_from  # noqa: PLC0415
 
         settings = cast("Settings", self.settings)
         if opts.cluster:

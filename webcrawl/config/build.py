@@ -28,6 +28,7 @@ from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
 from webcrawl.admission.runner import Admissions
 from webcrawl.admission.sitemaps import Sitemaps
+from webcrawl.cluster.packets import SILENCE_S
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
@@ -52,10 +53,9 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
-from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.urlcache import UrlCache
-from webcrawl.hub.packets import SILENCE_S
+from webcrawl.hub.server import FrontierServer
 from webcrawl.parse.jointrules import names_key
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
@@ -65,8 +65,8 @@ from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, re
 from webcrawl.scope.hostrules import HostRules
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.hub.claims import Claim
-    from webcrawl.hub.several import SeveralHubs
+    from webcrawl.cluster.claims import Claim
+    from webcrawl.cluster.several import SeveralHubs
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
@@ -238,7 +238,7 @@ def hub_in(jobdir: Path) -> Claim | None:
     """Which hub has this JOBDIR; None in a crawl with one hub or without CLUSTER. StoreError."""
     if not (jobdir / "hub.json").exists():
         return None
-    from webcrawl.hub.claims import ClaimError, read_claim  # noqa: PLC0415  (it loads nats-py)
+    from webcrawl.cluster.claims import ClaimError, read_claim  # noqa: PLC0415  (it loads nats-py)
 
     try:
         return read_claim(jobdir)

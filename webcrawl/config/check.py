@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.admission.dns import read_server
+from webcrawl.cluster.address import Address
 from webcrawl.config import components
 from webcrawl.config.build import (
     domains_of,
@@ -35,7 +36,6 @@ from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
-from webcrawl.hub.address import Address
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of

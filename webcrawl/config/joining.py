@@ -14,7 +14,13 @@ from typing import Any
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
-from webcrawl.config import hub as config
+from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.claims import Claim, ClaimError, claim_number, read_claim, write_claim
+from webcrawl.cluster.fetching import CHANGED
+from webcrawl.cluster.joining import RETRY_S, CrawlEndedError, open_bus, wait_for_brief
+from webcrawl.cluster.packets import Brief
+from webcrawl.cluster.records import CrawlRecord
+from webcrawl.config import cluster as config
 from webcrawl.config.build import hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, crawl_of
@@ -22,12 +28,6 @@ from webcrawl.crawllog.files import new_crawl_id
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.bus import Bus, BusError, Refused
-from webcrawl.hub.claims import Claim, ClaimError, claim_number, read_claim, write_claim
-from webcrawl.hub.fetching import CHANGED
-from webcrawl.hub.joining import RETRY_S, CrawlEndedError, open_bus, wait_for_brief
-from webcrawl.hub.packets import Brief
-from webcrawl.hub.records import CrawlRecord
 
 
 def join(crawler: Crawler) -> dict[str, Any] | int:

@@ -24,12 +24,12 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
+from webcrawl.cluster.address import Address
+from webcrawl.cluster.buckets import HUBS_MAX
 from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
-from webcrawl.hub.address import Address
-from webcrawl.hub.buckets import HUBS_MAX
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robots import product_token
 from webcrawl.parse.robotsparsers import OURS, PROTEGO
@@ -401,7 +401,7 @@ USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+
 HEADERS = Kind(
     _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
 )
-# Its typed value is for reports: without the password. `config.hub` reads the setting.
+# Its typed value is for reports: without the password. `config.cluster` reads the setting.
 BUS = Kind(
     _is_bus,
     "empty, or nats://HOST:PORT/NAME or tls://HOST:PORT/NAME",

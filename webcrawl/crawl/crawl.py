@@ -30,11 +30,11 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
-    from webcrawl.hub.checkpoints import Checkpoints
-    from webcrawl.hub.claims import Claim
-    from webcrawl.hub.packets import Brief
-    from webcrawl.hub.several import SeveralHubs
-    from webcrawl.hub.whole import WholeCrawl
+    from webcrawl.cluster.checkpoints import Checkpoints
+    from webcrawl.cluster.claims import Claim
+    from webcrawl.cluster.packets import Brief
+    from webcrawl.cluster.several import SeveralHubs
+    from webcrawl.cluster.whole import WholeCrawl
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 # Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).

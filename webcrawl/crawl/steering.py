@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from webcrawl.fetch.exchange import TRANSIENT
-from webcrawl.frontier.shared.wire import SteeringError
+from webcrawl.hub.wire import SteeringError
 
 # Each command, and what its arguments are.
 COMMANDS: Final[dict[str, str]] = {

@@ -16,12 +16,12 @@ from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.extensions.processes import add_counts
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.shared.server import FrontierServer
+from webcrawl.hub.server import FrontierServer
 from webcrawl.signals import crawl_closing
 from webcrawl.wording import utc_now
 
 if TYPE_CHECKING:
-    from webcrawl.hub.several import SeveralHubs
+    from webcrawl.cluster.several import SeveralHubs
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ class Hub:
 
     def spider_opened(self) -> None:
         # Only a crawl with a hub loads nats-py.
-        from webcrawl.config import hub as config  # noqa: PLC0415
-        from webcrawl.hub.claims import Claim  # noqa: PLC0415
-        from webcrawl.hub.service import HubService  # noqa: PLC0415
-        from webcrawl.hub.sessions import Sessions  # noqa: PLC0415
+        from webcrawl.cluster.claims import Claim  # noqa: PLC0415
+        from webcrawl.cluster.service import HubService  # noqa: PLC0415
+        from webcrawl.cluster.sessions import Sessions  # noqa: PLC0415
+        from webcrawl.config import cluster as config  # noqa: PLC0415
 
         crawl, settings = crawl_of(self._crawler), self._crawler.settings
         server = crawl.frontier
@@ -119,8 +119,8 @@ class Hub:
             )
 
     async def _open(self) -> None:
-        from webcrawl.hub.bus import Refused  # noqa: PLC0415
-        from webcrawl.hub.joining import open_bus  # noqa: PLC0415
+        from webcrawl.cluster.bus import Refused  # noqa: PLC0415
+        from webcrawl.cluster.joining import open_bus  # noqa: PLC0415
 
         try:
             await open_bus(self._bus, logger.warning)

@@ -1,4 +1,4 @@
-"""This process among all hubs of its crawl: what `hub.whole` asks of it, and commands for all hubs.
+"""This process among all hubs: what `cluster.whole` asks of it, and commands for the whole crawl.
 
 A command of OF_ALL is carried out by hub 0, for itself as in a crawl with one hub; then all others
 obey. An answer says for which hubs it holds.
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import msgpack
 from scrapy.crawler import Crawler
 
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.views import State
+from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import kept_reasons
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders, SteeringError
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.views import State
-from webcrawl.hub.whole import WholeCrawl
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.live.livecrawl import RefusalError
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import hubs_text
@@ -42,7 +42,7 @@ OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target",
 
 
 class HubProcess:
-    """`hub.several.Process` of a hub. `unapplied` is the number of mails under way."""
+    """`cluster.several.Process` of a hub. `unapplied` is the number of mails under way."""
 
     def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
         self._crawler = crawler

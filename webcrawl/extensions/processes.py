@@ -27,9 +27,9 @@ from webcrawl.config.build import domains_of, is_debugging, processes_from
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import FATAL_ERROR_STAT, Assignment, crawl_of, set_fatal_error
 from webcrawl.extensions.worker import settings_of
-from webcrawl.frontier.shared.member import Member
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import frame
+from webcrawl.hub.member import Member
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import frame
 from webcrawl.signals import crawl_closing
 from webcrawl.spiders.broad import BroadSpider
 

@@ -40,7 +40,7 @@ from webcrawl.report.lines import (
 )
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.hub.views import Whole
+    from webcrawl.cluster.views import Whole
 
 logger = logging.getLogger(__name__)
 

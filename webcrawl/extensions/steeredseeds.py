@@ -8,7 +8,7 @@ from functools import partial
 
 from scrapy.exceptions import CloseSpider
 
-from webcrawl.frontier.shared.wire import SteeringError
+from webcrawl.hub.wire import SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource

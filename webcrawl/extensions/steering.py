@@ -20,16 +20,16 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.cluster.ends import STOPPED
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, shown
 from webcrawl.crawl.steering import check, is_unicode, kept_reasons
 from webcrawl.extensions.steeredseeds import put_seeds
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders, SteeringError
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.ends import STOPPED
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host

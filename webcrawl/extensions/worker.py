@@ -27,8 +27,8 @@ from scrapy.settings import Settings
 from webcrawl.config.build import share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.shared.client import RemoteFrontier
-from webcrawl.frontier.shared.wire import receive
+from webcrawl.hub.client import RemoteFrontier
+from webcrawl.hub.wire import receive
 from webcrawl.report.logformatter import is_verbose
 from webcrawl.scrapy_private import refuse_to_start
 

@@ -6,8 +6,8 @@ link that is refused, or fails too often, for a reason that may pass stays queue
 else it is dropped.
 
 Each test counts a link once, however often it is queued again: E and H when it first leaves its
-queue, I when the IP cap lets it pass, R when robots.txt does. Invariant: `counters.pending` is the number
-of queued links.
+queue, I when the IP cap lets it pass, R when robots.txt does. Invariant: `counters.pending` is the
+number of queued links.
 """
 
 from __future__ import annotations

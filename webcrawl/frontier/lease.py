@@ -1,7 +1,7 @@
 """The values that go in and out of a frontier: links, leases and outcomes.
 
 Plain data: no policy, no clock, no I/O. Leases and outcomes are msgspec structs, so that
-`frontier.shared.wire` sends them from process to process as they are. Times are monotonic seconds.
+`hub.wire` sends them from process to process as they are. Times are monotonic seconds.
 """
 
 from __future__ import annotations

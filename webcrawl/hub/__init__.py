@@ -1,34 +1,20 @@
-"""One hub and its fetchers on several machines, over NATS (docs/cluster.md).
+"""One frontier for several processes; with CRAWL_PROCESSES = 1 for the first process only.
 
 ```
-hub's machine                                      each other machine
-frontier.shared.server ── member                   fetching.HubFrontier (a client)
-                            │                             │
-                    sessions.Sessions ═ streams ══ bus ══ streams
-                    records.Ownership ── records on the bus
+first process                                    worker, one of several
+scheduler ── server.FrontierServer               scheduler ── client.RemoteFrontier
+                 │        └── member.Member ══ socket pair ══ wire.Channel
+             the frontier (on disk or in memory)
 ```
 
-The hub is the process with the frontier, and decides everything; its own process fetches too. A
-fetcher takes leases from the hub, fetches, archives and releases. It has no state that must
-survive. Both ends speak the messages of `frontier.shared.wire`, as the processes of one machine do
-over a socket pair: server, member and client are the same.
+Read `server` (which process gets leases, the target), `member` (one worker as the server sees it),
+`client` (the frontier as a worker sees it), `wire` (messages and frames).
 
-- `address`: CLUSTER; `bus`: subjects and records, by nats-py
-- `buckets`: which hub has a host
-- `packets`: what is sent on the subjects
-- `streams`: one end of the messages between a hub and a fetcher, carried by one session after
-  another
-- `sessions`: the hub's end of all of them; `fetching`: the fetcher's end of one; `allhubs`: the
-  frontiers of several hubs as one
-- `ages`: times on their way from one machine's clock to the other's
-- `records`: which process is the hub; `service`: its two tasks
-- `joining`: how a fetcher finds its hub
-- with several hubs, `whole`: the crawl of all of them, led by hub 0; `views`: its numbers;
-  `target`: who may fetch how many pages, and the end; `ends`; `steering`: commands
-- `checkpoints`: copies of a hub's JOBDIR on another disk; `restoring`: a JOBDIR from one, or empty
+Messages of a worker: Calls (of the frontier's interface, with changes of the counters and processor
+time used), Heartbeat once a second, Steered (orders are carried out), Exit as the last one.
+Messages of the server: Answers (to one Calls), WakeUp (an `acquire` may give leases now), Steer
+(orders, as the user steers the crawl), End (the crawl ends, with the reason).
 
-A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own
-clock. Without a session a fetcher sends no request. The stream goes on in the next session, with
-what was not acknowledged: nothing is counted twice. If the fetcher is not back within SILENCE_S and
-the longest fetch, its leases go back to the frontier, and its next session has a new stream.
+A worker's leases go back to the frontier when it exits or disconnects. `extensions.processes` kills
+a worker without heartbeats, and starts workers again.
 """

@@ -15,13 +15,13 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
+from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.steering import EXPLAIN
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
-from webcrawl.frontier.shared.wire import SteeringError
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.buckets import Buckets
-from webcrawl.hub.steering import EXPLAIN
+from webcrawl.hub.wire import SteeringError
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize, host_of

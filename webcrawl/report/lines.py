@@ -21,7 +21,7 @@ from webcrawl.frontier.counters import NO_VISITS, Counters
 from webcrawl.wording import printable
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.hub.views import Whole
+    from webcrawl.cluster.views import Whole
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")

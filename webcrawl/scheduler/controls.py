@@ -12,7 +12,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.shared.wire import Orders
+from webcrawl.hub.wire import Orders
 from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.pump import Pump
 from webcrawl.scope import HostsAndPatterns, Scope

@@ -15,10 +15,10 @@ from webcrawl.crawl.keptcommands import steered_by
 from webcrawl.crawllog.files import LogError
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.shared.client import RemoteFrontier
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.client import RemoteFrontier
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders
 from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
 
@@ -51,7 +51,7 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
     """
     settings, assignment = crawler.settings, crawl_of(crawler).assignment
     if assignment is not None and assignment.brief is not None:
-        from webcrawl.config.hub import hub_frontier  # noqa: PLC0415  (only a fetcher loads nats-py)
+        from webcrawl.config.cluster import hub_frontier  # noqa: PLC0415  (only a fetcher loads nats-py)
 
         return Opened(hub_frontier(settings, assignment.brief, rules), Orders())
     if assignment is not None:
@@ -59,7 +59,7 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         return Opened(RemoteFrontier(sock, rules), Orders())
     try:
         if (claim := crawl_of(crawler).claim) is not None:
-            from webcrawl.config.hub import several_from  # noqa: PLC0415  (as above)
+            from webcrawl.config.cluster import several_from  # noqa: PLC0415  (as above)
 
             crawl_of(crawler).several = several_from(settings, claim)
         elif build.hubs_from(settings) > 1 and build.leads_crawl(crawler):

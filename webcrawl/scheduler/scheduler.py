@@ -43,8 +43,8 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Link, Outcome, Returned
 from webcrawl.frontier.outbox import Outbox, urls_at_a_time
 from webcrawl.frontier.outlinks import Outlinks
-from webcrawl.frontier.shared.client import ClientFrontier
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.client import ClientFrontier
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import by_reason

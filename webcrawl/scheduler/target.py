@@ -1,6 +1,6 @@
 """Ends slow pages of this process at the end of a target, when others are ready.
 
-The frontier leases no page beyond the target (`frontier.shared.server`), so the last pages of a
+The frontier leases no page beyond the target (`hub.server`), so the last pages of a
 target would have to be waited for, however slow their servers are. A slow page is ended as a
 time-out: its URL is retried later, and another page takes its place at once.
 """

@@ -11,13 +11,13 @@ from urllib.parse import quote
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.cluster.buckets import Buckets
 from webcrawl.config.build import hub_in
 from webcrawl.config.kinds import SettingError
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.buckets import Buckets
 from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError

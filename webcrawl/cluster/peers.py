@@ -1,4 +1,4 @@
-"""The sessions of one hub with the other ones of its crawl, on the bus: `hub.mesh.Mesh`.
+"""The sessions of one hub with the other ones of its crawl, on the bus: `cluster.mesh.Mesh`.
 
 Of two hubs the one with the higher number asks for a session, once each tick until the other one
 agrees. The session begins at the asker with the answer, and at the other one with the asker's first
@@ -25,11 +25,11 @@ from typing import Any, Final, Union
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.hub.bus import Bus
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.mesh import Kind, Letter
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, TICK_S, Name, untrusted
-from webcrawl.hub.streams import Clock
+from webcrawl.cluster.bus import Bus
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.mesh import Kind, Letter
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Name, untrusted
+from webcrawl.cluster.streams import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Peers:
         self._decode = Decoder(kinds).decode
         await self._bus.subscribe(peer_subject(self.number), self.receive)
 
-    # The interface: `hub.mesh`
+    # The interface: `cluster.mesh`
 
     @property
     def serves(self) -> bool:

@@ -29,11 +29,11 @@ from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
+from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.frontier.counters import Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned
-from webcrawl.frontier.shared.client import ClientFrontier, FailedElsewhereError
-from webcrawl.frontier.shared.wire import Orders
-from webcrawl.hub.fetching import HubFrontier
+from webcrawl.hub.client import ClientFrontier, FailedElsewhereError
+from webcrawl.hub.wire import Orders
 from webcrawl.items import Original
 from webcrawl.parse.urls import canonicalize, host_of
 

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Protocol
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
-from webcrawl.frontier.shared.member import Load, Member, OnDisconnect, OnExit
-from webcrawl.frontier.shared.wire import Allowed, Carrier, NewRules, Orders, encode, frame
+from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
+from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders, encode, frame
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
@@ -45,7 +45,7 @@ _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
 class Whole(Protocol):
-    """A crawl with several hubs (`hub.target.Share`), of which this frontier is one.
+    """A crawl with several hubs (`cluster.target.Share`), of which this frontier is one.
 
     goal -- pages of the whole crawl; 0: no target
     crawled -- answered pages of the whole crawl, as last known

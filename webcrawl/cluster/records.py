@@ -32,10 +32,10 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
-from webcrawl.hub.buckets import HUBS_MAX
-from webcrawl.hub.bus import Bus, Refused
-from webcrawl.hub.packets import SILENCE_S, hub_subject, untrusted
-from webcrawl.hub.streams import Clock
+from webcrawl.cluster.buckets import HUBS_MAX
+from webcrawl.cluster.bus import Bus, Refused
+from webcrawl.cluster.packets import SILENCE_S, hub_subject, untrusted
+from webcrawl.cluster.streams import Clock
 from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 from msgspec import Struct, json
 
-from webcrawl.hub.bus import Bus
-from webcrawl.hub.mesh import Letter
-from webcrawl.hub.records import read
+from webcrawl.cluster.bus import Bus
+from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.records import read
 
 KEY: Final = "end"
 FINISHED: Final = "finished"

@@ -19,12 +19,8 @@ from typing import Any
 
 from msgspec import DecodeError
 
-from webcrawl.frontier.shared.member import Member
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import NewRules, frame
-from webcrawl.frontier.shared.wire import encode as encode_message
-from webcrawl.hub.bus import Bus
-from webcrawl.hub.packets import (
+from webcrawl.cluster.bus import Bus
+from webcrawl.cluster.packets import (
     ASK,
     SILENCE_S,
     TICK_S,
@@ -42,7 +38,11 @@ from webcrawl.hub.packets import (
     read_by_hub,
     subject_of,
 )
-from webcrawl.hub.streams import Clock, Stream
+from webcrawl.cluster.streams import Clock, Stream
+from webcrawl.hub.member import Member
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import NewRules, frame
+from webcrawl.hub.wire import encode as encode_message
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)

@@ -15,16 +15,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.folderlock import LOCK
-from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
-from webcrawl.frontier.disk.identity import read_identity, read_numbers
-from webcrawl.frontier.mailbox import JUMP, jump
-from webcrawl.frontier.store import StoreError
-from webcrawl.hub import claims
-from webcrawl.hub.bus import Bus, Refused
-from webcrawl.hub.checkpoints import (
+from webcrawl.cluster import claims
+from webcrawl.cluster.bus import Bus, Refused
+from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
     Checkpoint,
@@ -32,9 +25,16 @@ from webcrawl.hub.checkpoints import (
     copy_file,
     newest,
 )
-from webcrawl.hub.claims import Claim, write_claim
-from webcrawl.hub.packets import SILENCE_S, hub_subject
-from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.cluster.claims import Claim, write_claim
+from webcrawl.cluster.packets import SILENCE_S, hub_subject
+from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.database import Database
+from webcrawl.frontier.disk.folderlock import LOCK
+from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
+from webcrawl.frontier.disk.identity import read_identity, read_numbers
+from webcrawl.frontier.mailbox import JUMP, jump
+from webcrawl.frontier.store import StoreError
 from webcrawl.synced import sync_folder
 
 _PART: Final = "restoring"  # in JOBDIR

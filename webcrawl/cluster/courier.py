@@ -30,10 +30,7 @@ from typing import Final
 
 from msgspec import DecodeError
 
-from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.mailbox import JUMP
-from webcrawl.frontier.store import StoreError
-from webcrawl.hub.letters import (
+from webcrawl.cluster.letters import (
     NO_ROWS,
     ROWS_BYTES_MAX,
     ROWS_MAX,
@@ -43,8 +40,11 @@ from webcrawl.hub.letters import (
     read_rows,
     write_rows,
 )
-from webcrawl.hub.mesh import Mesh
-from webcrawl.hub.streams import Clock
+from webcrawl.cluster.mesh import Mesh
+from webcrawl.cluster.streams import Clock
+from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.mailbox import JUMP
+from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from webcrawl.hub.bus import Bus, BusError, Refused, cancel_all
-from webcrawl.hub.packets import TICK_S
-from webcrawl.hub.peers import Peers
-from webcrawl.hub.records import Ownership
-from webcrawl.hub.sessions import Sessions
-from webcrawl.hub.streams import Clock
+from webcrawl.cluster.bus import Bus, BusError, Refused, cancel_all
+from webcrawl.cluster.packets import TICK_S
+from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.records import Ownership
+from webcrawl.cluster.sessions import Sessions
+from webcrawl.cluster.streams import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -19,10 +19,28 @@ from typing import Any, Final
 
 from msgspec import DecodeError
 
+from webcrawl.cluster.bus import Bus, BusError
+from webcrawl.cluster.packets import (
+    SAY_TICKS,
+    TICK_S,
+    Brief,
+    Hello,
+    Over,
+    Packet,
+    Refusal,
+    ToHub,
+    Welcome,
+    encode,
+    hub_subject,
+    read_by_fetcher,
+    subject_of,
+)
+from webcrawl.cluster.records import CRAWL, CrawlRecord, read
+from webcrawl.cluster.streams import Clock, Stream
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.lease import Lease, Outcome
-from webcrawl.frontier.shared.client import RemoteFrontier
-from webcrawl.frontier.shared.wire import (
+from webcrawl.hub.client import RemoteFrontier
+from webcrawl.hub.wire import (
     Accepted,
     Acquire,
     Allowed,
@@ -38,24 +56,6 @@ from webcrawl.frontier.shared.wire import (
     Message,
     Put,
 )
-from webcrawl.hub.bus import Bus, BusError
-from webcrawl.hub.packets import (
-    SAY_TICKS,
-    TICK_S,
-    Brief,
-    Hello,
-    Over,
-    Packet,
-    Refusal,
-    ToHub,
-    Welcome,
-    encode,
-    hub_subject,
-    read_by_fetcher,
-    subject_of,
-)
-from webcrawl.hub.records import CRAWL, CrawlRecord, read
-from webcrawl.hub.streams import Clock, Stream
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)

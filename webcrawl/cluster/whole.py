@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from webcrawl.cluster.bus import BusError
+from webcrawl.cluster.ends import FINISHED, STOPPED, End, Ends, Reason
+from webcrawl.cluster.mesh import Letter, Mesh
+from webcrawl.cluster.steering import OBEY_S, HubSteering, Obedient
+from webcrawl.cluster.streams import Clock
+from webcrawl.cluster.target import Leader, Report, Share, Word
+from webcrawl.cluster.views import Count, State, Views
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import SteeringError
-from webcrawl.hub.bus import BusError
-from webcrawl.hub.ends import FINISHED, STOPPED, End, Ends, Reason
-from webcrawl.hub.mesh import Letter, Mesh
-from webcrawl.hub.steering import OBEY_S, HubSteering, Obedient
-from webcrawl.hub.streams import Clock
-from webcrawl.hub.target import Leader, Report, Share, Word
-from webcrawl.hub.views import Count, State, Views
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import SteeringError
 from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)

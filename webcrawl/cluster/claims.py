@@ -17,9 +17,9 @@ from typing import Final
 
 from msgspec import DecodeError, Struct, json
 
-from webcrawl.hub.bus import Bus, Refused
-from webcrawl.hub.packets import hub_subject
-from webcrawl.hub.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.cluster.bus import Bus, Refused
+from webcrawl.cluster.packets import hub_subject
+from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
 from webcrawl.synced import replace_file
 from webcrawl.wording import printable
 

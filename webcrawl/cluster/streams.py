@@ -1,6 +1,6 @@
 """One end of the messages between a hub and a fetcher, over any number of sessions.
 
-A stream is bytes in order, both ways: the frames of `frontier.shared.wire`. Its packets are
+A stream is bytes in order, both ways: the frames of `hub.wire`. Its packets are
 numbered, and kept until the other end has them. A session carries the stream from `begin` to `end`;
 the next one begins with the packets that have not arrived. So a cut neither loses nor repeats a
 message.
@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from webcrawl.frontier.shared.wire import Channel, Message, decode
-from webcrawl.hub.ages import shifted
-from webcrawl.hub.packets import PACKET_BYTES, SILENCE_S, Packet
+from webcrawl.cluster.ages import shifted
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet
+from webcrawl.hub.wire import Channel, Message, decode
 
 Clock = Callable[[], float]
 

@@ -13,7 +13,7 @@ from math import inf
 from msgspec.structs import replace
 
 from webcrawl.frontier.lease import Outcome, Resolved, RobotsFetched
-from webcrawl.frontier.shared.wire import (
+from webcrawl.hub.wire import (
     Acquire,
     Answers,
     Call,

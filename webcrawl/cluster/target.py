@@ -1,6 +1,6 @@
 """What hub 0 and the others say of the target and the end: each time all of it (`Word`, `Report`).
 
-CLOSESPIDER_PAGECOUNT. A hub leases a page only if it has a place for it (`frontier.shared.server`).
+CLOSESPIDER_PAGECOUNT. A hub leases a page only if it has a place for it (`hub.server`).
 Hub 0 says how many places each hub has: fewer in a portion as the goal comes nearer, and only as
 many as it has URLs for. A hub that hears of fewer keeps those of its answered and leased pages.
 
@@ -32,10 +32,10 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from webcrawl.cluster.ends import FINISHED, Reason
+from webcrawl.cluster.mesh import Letter
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.counters import Counters
-from webcrawl.hub.ends import FINISHED, Reason
-from webcrawl.hub.mesh import Letter
 
 PORTION_MAX: Final = 4000  # half a second of a hub's frontier
 
@@ -87,7 +87,7 @@ _SILENCE: Final = Word(0, 0, 0, 0, 0, 0)
 
 
 class Share:
-    """This hub's places, and what else its frontier must know of the crawl (`shared.server.Whole`).
+    """This hub's places, and what else its frontier must know of the crawl (`hub.server.Whole`).
 
     knows_goal, is_steered -- what hub 0 has said in this run: until then no lease is given
     rules -- hash of those in force here: no lease is given while hub 0 has others

@@ -18,7 +18,8 @@ from typing import Any
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.shared.wire import (
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub.wire import (
     NUMBER_MAX,
     UNSENDABLE,
     Acquire,
@@ -46,7 +47,6 @@ from webcrawl.frontier.shared.wire import (
     WakeUp,
     valid_text,
 )
-from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRules
 

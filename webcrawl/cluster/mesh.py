@@ -1,8 +1,8 @@
 """What the hubs of one crawl are to each other: the interface, and the messages.
 
-A `Mesh` has one session at a time with each other hub (`hub.peers`). A session is never resumed:
-what was on its way when it ended may or may not have arrived. So whoever uses the mesh says again
-at the begin of the next session what the other hub must know.
+A `Mesh` has one session at a time with each other hub (`cluster.peers`). A session is never
+resumed: what was on its way when it ended may or may not have arrived. So whoever uses the mesh
+says again at the begin of the next session what the other hub must know.
 
 Messages ("letters") are structs of plain values. Each is tested by its type when it arrives; its
 receiver tests what it means before it keeps or obeys it.

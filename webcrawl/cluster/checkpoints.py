@@ -34,11 +34,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from xxhash import xxh3_64
 
+from webcrawl.cluster.claims import Claim
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.claims import Claim
 from webcrawl.synced import replace_file, sync_folder
 
 logger = logging.getLogger(__name__)

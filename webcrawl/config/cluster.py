@@ -21,23 +21,23 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
+from webcrawl.cluster.address import Address
+from webcrawl.cluster.addresses import HubAddresses
+from webcrawl.cluster.allhubs import AllHubs
+from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
+from webcrawl.cluster.bus import Bus, NatsBus
+from webcrawl.cluster.checkpoints import Checkpoints
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.fetching import HubFrontier
+from webcrawl.cluster.packets import SILENCE_S, Brief
+from webcrawl.cluster.records import CrawlRecord, Ownership
+from webcrawl.cluster.several import SeveralHubs
 from webcrawl.config.build import domains_of, hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
-from webcrawl.hub.address import Address
-from webcrawl.hub.addresses import HubAddresses
-from webcrawl.hub.allhubs import AllHubs
-from webcrawl.hub.buckets import SUFFIX_LIST, Buckets
-from webcrawl.hub.bus import Bus, NatsBus
-from webcrawl.hub.checkpoints import Checkpoints
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.fetching import HubFrontier
-from webcrawl.hub.packets import SILENCE_S, Brief
-from webcrawl.hub.records import CrawlRecord, Ownership
-from webcrawl.hub.several import SeveralHubs
 from webcrawl.scope.hostrules import HostRules
 from webcrawl.scope.rules import entries_of
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.frontier.lease import Lane, Lease, Returned, Step
-from webcrawl.frontier.shared.wire import (
+from webcrawl.frontier.store import StoreError
+from webcrawl.hub.wire import (
     Accepted,
     Acquire,
     Answer,
@@ -43,10 +44,9 @@ from webcrawl.frontier.shared.wire import (
     WakeUp,
     valid_text,
 )
-from webcrawl.frontier.store import StoreError
 
 if TYPE_CHECKING:
-    from webcrawl.frontier.shared.server import FrontierServer
+    from webcrawl.hub.server import FrontierServer
 
 logger = logging.getLogger(__name__)
 

@@ -217,7 +217,7 @@ def valid_text(text: str) -> str:
 
 @runtime_checkable
 class Carrier(Protocol):
-    """What carries the frames of a channel in place of a socket (`hub.streams`)."""
+    """What carries the frames of a channel in place of a socket (`cluster.streams`)."""
 
     async def carry(self, channel: Channel) -> None:
         """Connect `channel`: be its transport."""

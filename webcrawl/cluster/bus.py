@@ -41,7 +41,7 @@ from nats.js.errors import (
     ServiceUnavailableError,
 )
 
-from webcrawl.hub.address import Address, Server
+from webcrawl.cluster.address import Address, Server
 from webcrawl.textfile import read_text
 
 logger = logging.getLogger(__name__)

@@ -24,6 +24,7 @@ from msgspec import DecodeError, Meta
 from msgspec.msgpack import Decoder
 from msgspec.structs import astuple
 
+from webcrawl.cluster.mesh import Letter
 from webcrawl.frontier.lease import LISTED, Link
 from webcrawl.frontier.mailbox import (
     FoundLink,
@@ -33,7 +34,6 @@ from webcrawl.frontier.mailbox import (
     RobotsAsked,
     RobotsFailed,
 )
-from webcrawl.hub.mesh import Letter
 from webcrawl.parse.robotsparsers import read_rules
 from webcrawl.parse.urls import MAX_LENGTH, host_of
 

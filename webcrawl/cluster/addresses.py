@@ -22,11 +22,11 @@ from typing import Annotated, Final
 from msgspec import Meta
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.cluster.mesh import Letter, Mesh
+from webcrawl.cluster.streams import Clock
+from webcrawl.cluster.turns import Asker, Owner, Turn
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.mesh import Letter, Mesh
-from webcrawl.hub.streams import Clock
-from webcrawl.hub.turns import Asker, Owner, Turn
 
 BATCH_S: Final = 0.05
 PAGES_MAX: Final = 64  # that a turn brings

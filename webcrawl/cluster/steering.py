@@ -20,9 +20,9 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 from msgspec import Meta
 from msgspec.structs import replace
 
-from webcrawl.frontier.shared.server import FrontierServer
-from webcrawl.frontier.shared.wire import Orders, SteeringError
-from webcrawl.hub.mesh import Letter, Mesh
+from webcrawl.cluster.mesh import Letter, Mesh
+from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scope.rules import check_entry
 from webcrawl.wording import printable
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from msgspec import DecodeError
 
-from webcrawl.hub.bus import Bus, BusError, Refused
-from webcrawl.hub.packets import (
+from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.packets import (
     ASK,
     SAY_TICKS,
     TICK_S,
@@ -21,7 +21,7 @@ from webcrawl.hub.packets import (
     read_by_fetcher,
     subject_of,
 )
-from webcrawl.hub.records import CRAWL, CrawlRecord, read
+from webcrawl.cluster.records import CRAWL, CrawlRecord, read
 from webcrawl.wording import printable
 
 RETRY_S = 1.0  # between two tries to reach the bus

@@ -11,20 +11,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from webcrawl.cluster import whole
+from webcrawl.cluster.addresses import HubAddresses
+from webcrawl.cluster.buckets import Abroad, Buckets
+from webcrawl.cluster.bus import Bus, cancel_all
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.courier import Courier
+from webcrawl.cluster.ends import Ends
+from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.streams import Clock
+from webcrawl.cluster.views import Views
+from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.shared.server import FrontierServer
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub import whole
-from webcrawl.hub.addresses import HubAddresses
-from webcrawl.hub.buckets import Abroad, Buckets
-from webcrawl.hub.bus import Bus, cancel_all
-from webcrawl.hub.claims import Claim
-from webcrawl.hub.courier import Courier
-from webcrawl.hub.ends import Ends
-from webcrawl.hub.peers import Peers
-from webcrawl.hub.streams import Clock
-from webcrawl.hub.views import Views
-from webcrawl.hub.whole import WholeCrawl
+from webcrawl.hub.server import FrontierServer
 
 
 class Process(whole.Process, Protocol):
