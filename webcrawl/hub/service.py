@@ -113,7 +113,9 @@ class HubService:
         self._allow(until)
 
     async def _each(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        while True:
+        this = asyncio.current_task()
+        assert this is not None
+        while not this.cancelling():  # wait_for, in nats-py, may swallow a cancellation
             try:
                 await work()
             except Exception:  # our own fault: the crawl goes on, or its allowance runs out

@@ -155,7 +155,9 @@ class WholeCrawl:
     async def run(self) -> None:
         """Until this task is cancelled, which may be after the end."""
         looks_at = 0.0
-        while True:
+        this = asyncio.current_task()
+        assert this is not None
+        while not this.cancelling():  # wait_for, in nats-py, may swallow a cancellation
             try:
                 self.step()
                 if self.away and self._clock() >= looks_at:
