@@ -288,6 +288,27 @@ def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over() -> 
     run(check)
 
 
+def test_a_fetcher_with_a_new_stream_forgets_which_urls_the_hub_had() -> None:
+    """The hub may have been restored from a checkpoint."""
+
+    async def check(machines: Machines) -> None:
+        fetcher = machines.fetcher()
+        renewed: list[None] = []
+        fetcher.on_renewed = lambda: renewed.append(None)
+        machines.start(fetcher)
+        await fetcher.put([link("http://a/")], 0.0)
+        fetcher.end_session()
+        fetcher.tick()
+        assert renewed == []
+        machines.sessions._fetchers.clear()  # as another process
+        fetcher.end_session()
+        fetcher.tick()
+        await fetcher.put([link("http://b/")], 0.0)
+        assert renewed == [None]
+
+    run(check)
+
+
 @pytest.mark.parametrize("ends_by", ["Ctrl-C", "the hub"])
 def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
     ends_by: str, monkeypatch: pytest.MonkeyPatch

@@ -31,14 +31,14 @@ def test_a_hub_says_once_that_its_bus_is_away_and_once_that_it_is_back(
 ) -> None:
     claim, sessions = Claim(), SimpleNamespace(serves=False, serves_until=0.0)
     parts = (cast("Any", each) for each in (None, claim, sessions))
-    service = HubService(
+    hub = HubService(
         *parts, allow=lambda until: None, refuse=lambda problem: None, clock=lambda: 0.0
     )
 
     def said(*, answers: bool, serves: bool) -> list[str]:
         caplog.clear()
         claim.answers, sessions.serves = answers, serves
-        asyncio.run(service.check())
+        asyncio.run(hub.check())
         return [record.getMessage() for record in caplog.records]
 
     assert said(answers=False, serves=True) == []  # what was allowed runs out
@@ -47,6 +47,44 @@ def test_a_hub_says_once_that_its_bus_is_away_and_once_that_it_is_back(
     assert said(answers=False, serves=False) == []
     assert said(answers=True, serves=False) == ["The bus answers again"]
     assert said(answers=True, serves=True) == []
+
+
+class LateClaim(Claim):
+    """Its first answer arrives while the task that waits for it is cancelled, as with `wait_for`."""
+
+    is_late = False
+
+    async def check(self) -> float:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if self.is_late:
+                raise
+            self.is_late = True
+        return 10.0
+
+    async def end(self, reason: str, *, is_free: bool) -> None:
+        """Nothing is kept."""
+
+
+def test_a_hub_ends_though_nats_py_swallows_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "CLOSE_S", 0.0)
+
+    async def true() -> bool:
+        return True
+
+    async def test() -> None:
+        sessions = SimpleNamespace(tick=lambda: None, open=true, close=true)
+        parts = (cast("Any", each) for each in (SimpleNamespace(), LateClaim(), sessions))
+        hub = HubService(
+            *parts, allow=lambda until: None, refuse=lambda problem: None, clock=lambda: 0.0
+        )
+        hub.start()
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10.0):
+            await hub.close("")
+
+    asyncio.run(test())
 
 
 def test_nats_py_prints_no_traceback_into_the_log() -> None:

@@ -35,6 +35,8 @@ def test_only_added_urls_are_known() -> None:
     outlinks = Outlinks(Scope(), Counter(), url_cache=urls)
     assert outlinks.of_redirect(MENU[0], HOME) is None
     assert outlinks.of_redirect(MENU[2], HOME) is not None
+    urls.clear()
+    assert urls.maybe_new(MENU) == MENU
 
 
 def test_a_url_replaces_the_one_in_its_slot(

@@ -99,6 +99,7 @@ class AllHubs(ClientFrontier):
             frontier.on_allowed = partial(self._allow, hub)
             frontier.on_hub_end = partial(self._end_hub, hub)
             frontier.on_recall = partial(self._give_back_of, hub)
+            frontier.on_renewed = self._renewed
             frontier.give_back = self._give_back  # for new rules, which are those of all hubs
 
     def __repr__(self) -> str:
@@ -265,6 +266,9 @@ class AllHubs(ClientFrontier):
 
     def _closes(self) -> bool:
         return self.is_closing()
+
+    def _renewed(self) -> None:
+        self.on_renewed()
 
     def _wake(self) -> None:
         self.on_ready()

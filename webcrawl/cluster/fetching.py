@@ -331,6 +331,7 @@ class HubFrontier(RemoteFrontier):
         self._tracked.say_again(MOMENTARY)
         self._next_at = (0.0, 0.0)
         self._is_finished = self.is_ending = self.has_exited = False
+        self.on_renewed()  # it may have been restored from a checkpoint
 
     def _forget_leases(self) -> None:
         """No answer comes any more in the stream so far."""

@@ -30,6 +30,10 @@ class UrlCache:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all URLs."""
         self._hashes = memoryview(mmap(-1, 8 * _SLOTS)).cast("q")
 
     def maybe_new(self, urls: Sequence[str]) -> list[str]:

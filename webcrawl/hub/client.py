@@ -70,6 +70,7 @@ class ClientFrontier(Frontier):
     on_allowed -- is told until when this process may send requests to hosts of a hub (`fetch.gate`)
     give_back -- gives leases back whose requests are not sent: those of the hosts for which its
         argument is true
+    on_renewed -- the frontier may not have all the links any more that it has got
     """
 
     shared = True
@@ -79,6 +80,7 @@ class ClientFrontier(Frontier):
         self.on_orders: Callable[[Orders], Coroutine[Any, Any, int]] = _ignore
         self.on_allowed: Callable[[float, int], None] = lambda until, hub: None
         self.give_back: Callable[[Callable[[str], bool]], None] = lambda has_changed: None
+        self.on_renewed: Callable[[], None] = lambda: None
         self.counters = Counters()
 
     def hub_of(self, url: str) -> int | None:

@@ -142,6 +142,8 @@ class Scheduler(BaseScheduler):
             frontier.on_orders = scheduler.controls.carry_out
             frontier.on_allowed = scheduler.controls.allow_until
             frontier.give_back = scheduler.controls.give_back
+            if outlinks.url_cache is not None:
+                frontier.on_renewed = outlinks.url_cache.clear
             crawl.gate.hub_of = frontier.hub_of
         crawler.signals.connect(scheduler.spider_opened, signals.spider_opened)
         crawler.signals.connect(scheduler.spider_idle, signals.spider_idle)
