@@ -186,6 +186,7 @@ class HubMachine(Machine):
 
     state: State = "running"
     elapsed_s = 0.0
+    rules = ""  # no file of rules
 
     def __init__(
         self, web: Web, judge: Judge, folder: Path, net: Net, number: int = 0, hubs: int = 1

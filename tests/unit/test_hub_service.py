@@ -50,7 +50,7 @@ def test_a_hub_says_once_that_its_bus_is_away_and_once_that_it_is_back(
 
 
 class LateClaim(Claim):
-    """Its first answer arrives while the task that waits for it is cancelled, as with `wait_for`."""
+    """Its first answer arrives while the task that waits is cancelled, as with `wait_for`."""
 
     is_late = False
 
