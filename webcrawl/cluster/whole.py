@@ -266,6 +266,10 @@ class WholeCrawl:
         self._leader.set_goal(goal)
         self._lead()
 
+    def stop(self) -> None:
+        """A user stops the crawl here: in all hubs."""
+        self.end(STOPPED)
+
     def end(self, reason: Reason) -> None:
         """End the crawl in all hubs, for those that are away too."""
         if not self.share.end:

@@ -20,7 +20,6 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.cluster.ends import STOPPED
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -173,7 +172,7 @@ class SteeringExtension:
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
         if self._hub is not None:
-            self._hub.whole.end(STOPPED)
+            self._hub.whole.stop()
         self._start(self._crawler.stop_async())
         grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
         answer = f"stopping: pages under way have {grace_s:g} s to end"
