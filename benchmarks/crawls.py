@@ -161,14 +161,24 @@ def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> C
     shutil.rmtree(place.crawled, ignore_errors=True)
     place.web.reset()
     done = watch(command, place.folder, longest_s, disk=place.crawled, cwd=ROOT)
-    if done.exit_code or "Traceback" in done.log or " ERROR: " in done.log:
-        raise NotDone(f"{command[0]} ended with {done.exit_code}: {done.log[-2000:]}")
+    check_end(command[0], done.exit_code, done.log)
+    return by_ledger(place, done.cpu_s, done.wall_s, done.samples)
+
+
+def check_end(name: str, exit_code: int | None, log: str) -> None:
+    """NotDone unless the process `name` ended well."""
+    if exit_code or "Traceback" in log or " ERROR: " in log:
+        raise NotDone(f"{name} ended with {exit_code}: {log[-2000:]}")
+
+
+def by_ledger(place: Place, cpu_s: float, wall_s: float, samples: list[Sample]) -> Cost:
+    """The cost of the crawl that the servers saw. NotDone if no page was answered."""
     ledger = place.web.ledger()
     totals = ledger["totals"]
     pages = sum(count for name, count in totals.items() if re.fullmatch(r"pages_\dxx", name))
     if not pages:
-        raise NotDone(f"{command[0]} was answered no page")
-    return Cost(pages, done.cpu_s, done.wall_s, done.samples, ledger)
+        raise NotDone("no page was answered")
+    return Cost(pages, cpu_s, wall_s, samples, ledger)
 
 
 def pages_per_s(part: Sequence[Sample]) -> float:

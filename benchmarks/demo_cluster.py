@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.nodes import NoBus, Process, serving_bus  # noqa: E402  (needs the path set above)
+from benchmarks.processes import NoBus, Process, serving_bus  # noqa: E402  (needs the path set above)
 from simweb import Running, faults, running  # noqa: E402
 
 OUT = Path("crawl/cluster")  # in the project

@@ -8,7 +8,6 @@ told apart.
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import sys
 import time
@@ -23,14 +22,16 @@ from benchmarks.crawls import (
     Cost,
     NotDone,
     Place,
+    by_ledger,
+    check_end,
     crawl,
     ratio,
-    say,
     serving,
+    start_up,
     taking_turns,
     world,
 )
-from benchmarks.nodes import Bus, NoBus, Process, serving_bus
+from benchmarks.processes import Bus, NoBus, Process, serving_bus
 
 LONGEST_S = 1800.0
 
@@ -54,9 +55,9 @@ def measure(arguments: argparse.Namespace) -> str:
                     "with fetchers": partial(by_hub, arguments.fetchers),
                 }
                 one = {"seeds": place.one_seed(), "FOLLOW_LINKS": 0}
-                start_s = {
-                    name: started(name, partial(runs[name], **one)) for name in list(runs)[:2]
-                }
+                start_s = start_up(
+                    {name: partial(runs[name], **one) for name in ("without a bus", "a hub alone")}
+                )
                 start_s["with fetchers"] = (1 + arguments.fetchers) * start_s["a hub alone"]
                 before_s = bus.process.cpu_so_far_s()
                 costs = taking_turns(runs, arguments.turns)
@@ -77,15 +78,6 @@ def told(
         f" a hub alone {ratio(hub, alone):.2f} times; a hub and {fetchers} fetchers"
         f" {ratio(several, alone):.2f} times; bus {1000 * bus_s / served:.3f} ms"
     )
-
-
-def started(name: str, run: partial[Cost]) -> float:
-    """CPU seconds of a crawl of one page."""
-    cost = run()
-    if cost.pages != 1:
-        raise NotDone(f"{name} was answered {cost.pages} pages, not one")
-    say(f"  {name} starts in {cost.cpu_s:.2f} s CPU")
-    return cost.cpu_s
 
 
 def crawl_alone(place: Place, **settings: Any) -> Cost:
@@ -112,15 +104,9 @@ def crawl_by_hub(
             running.append(Process([sys.executable, "-m", *command], folder / "log.txt"))
         for process in running:
             code = process.wait(LONGEST_S)
-            log = process.log.read_text(errors="replace")
-            if code or "Traceback" in log or " ERROR: " in log:
-                raise NotDone(f"a process ended with {code}: {log[-2000:]}")
+            check_end("a process", code, process.log.read_text(errors="replace"))
     finally:
         for process in running:
             process.kill()
-    ledger = place.web.ledger()
-    pages = sum(n for name, n in ledger["totals"].items() if re.fullmatch(r"pages_\dxx", name))
-    if not pages:
-        raise NotDone("no page was answered")
     cpu_s = sum(process.cpu_s for process in running)
-    return Cost(pages, cpu_s, time.monotonic() - began, [], ledger)
+    return by_ledger(place, cpu_s, time.monotonic() - began, [])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.crawls import NotDone, check_same, crawl, serving, world
-from benchmarks.nodes import NoBus, serving_bus
+from benchmarks.processes import NoBus, serving_bus
 from tests.contracts.natsserver import binary
 from tests.forked import python
 
@@ -78,6 +80,8 @@ def test_without_a_nats_server_one_line_says_how_to_install_it(
 def test_a_bus_ends_with_its_block(tmp_path: Path) -> None:
     binary()
     with serving_bus(tmp_path) as bus:
-        assert bus.figures()["in_msgs"] == 0
+        url = urlsplit(bus.url)
+        with socket.create_connection((url.hostname, url.port), 30) as connection:
+            assert connection.recv(5) == b"INFO "
     assert bus.process.poll() == -signal.SIGKILL
     assert bus.process.cpu_s > 0

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.request import ProxyHandler, build_opener
 
 from benchmarks.here import ROOT
 from webcrawl.tools.sweep.watching import cpu_s_of
@@ -86,14 +84,7 @@ class Bus:
     """A running nats-server with JetStream."""
 
     url: str
-    monitor: str
     process: Process
-
-    def figures(self) -> dict[str, Any]:
-        """What the server has counted (`/varz`): in_msgs, in_bytes, and so on."""
-        with build_opener(ProxyHandler({})).open(self.monitor + "/varz", timeout=30) as reply:
-            figures: dict[str, Any] = json.load(reply)
-        return figures
 
 
 @contextmanager
@@ -105,7 +96,7 @@ def serving_bus(folder: Path) -> Iterator[Bus]:
     folder.mkdir(parents=True, exist_ok=True)
     process = Process(
         [
-            *(program, "-a", "127.0.0.1", "-p", "-1", "-m", "-1", "-js"),
+            *(program, "-a", "127.0.0.1", "-p", "-1", "-js"),
             *("-sd", str(folder), "--ports_file_dir", str(folder)),
         ],
         folder / "nats-server.log",
@@ -116,7 +107,7 @@ def serving_bus(folder: Path) -> Iterator[Bus]:
             if process.poll() is not None or time.monotonic() > until:
                 raise NoBus(f"nats-server does not start: {process.log} says why")
             time.sleep(_LOOK_S)
-        yield Bus(ports["nats"][0], ports["monitoring"][0], process)
+        yield Bus(ports["nats"][0], process)
     finally:
         process.kill()
 
