@@ -24,11 +24,10 @@ from benchmarks.scale_model import (
     monthly,
     needs,
     pages_of,
-    ranges,
     time_of_share,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
-from webcrawl.cluster.buckets import HUBS_MAX
+from webcrawl.cluster.buckets import HUBS_MAX, Buckets
 from webcrawl.settings import DOWNLOAD_DELAY
 from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.wording import needs_extra
@@ -152,7 +151,7 @@ def simulated(web: Sequence[Domains], arguments: argparse.Namespace) -> Iterator
 
 
 def on_hubs(buckets: Sequence[Hosts], hubs: int) -> list[Hosts]:
-    return [joined(buckets[at] for at in each) for each in ranges(hubs)]
+    return [joined(buckets[first:end]) for first, end in Buckets(hubs).ranges]
 
 
 def times_of(

@@ -12,26 +12,14 @@ from math import exp
 from random import Random
 from typing import NamedTuple
 
-from xxhash import xxh3_64_intdigest
-
 from benchmarks.scale_web import Domains
-
-BUCKETS = 4096
+from webcrawl.cluster.buckets import BUCKETS, bucket_of
 
 Hosts = Counter[float]
 """How many hosts have a number of pages."""
 
 
 # Domains to hubs
-
-
-def bucket_of(domain: str) -> int:
-    return xxh3_64_intdigest(domain.encode()) % BUCKETS
-
-
-def ranges(hubs: int) -> list[range]:
-    """The buckets of each hub."""
-    return [range(k * BUCKETS // hubs, (k + 1) * BUCKETS // hubs) for k in range(hubs)]
 
 
 def buckets_of(web: Iterable[Domains], seed: int) -> list[Hosts]:

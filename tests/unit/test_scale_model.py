@@ -7,20 +7,17 @@ from pathlib import Path
 import pytest
 
 from benchmarks.scale_model import (
-    BUCKETS,
     Costs,
     Course,
     Hosts,
     Needs,
     Prices,
-    bucket_of,
     buckets_of,
     imbalance,
     joined,
     monthly,
     needs,
     pages_of,
-    ranges,
     time_of_share,
 )
 from benchmarks.scale_web import (
@@ -32,17 +29,7 @@ from benchmarks.scale_web import (
     with_budgets,
     with_heavy,
 )
-
-
-def test_hubs_have_all_buckets_in_ranges() -> None:
-    assert ranges(3) == [range(1365), range(1365, 2730), range(2730, 4096)]
-    assert {len(each) for each in ranges(1000)} == {4, 5}
-    for hubs in (1, 7, 96, 256):
-        assert [bucket for each in ranges(hubs) for bucket in each] == [*range(BUCKETS)]
-
-
-def test_the_bucket_of_a_domain_is_that_of_its_hash() -> None:
-    assert bucket_of("example.com") == 0x8B66107E8045BB73 % 4096  # xxhsum -H3
+from webcrawl.cluster.buckets import bucket_of
 
 
 def test_named_domains_are_in_their_bucket_and_the_others_in_any() -> None:
