@@ -29,7 +29,6 @@ from benchmarks.scale_model import (
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
 from webcrawl.cluster.buckets import HUBS_MAX, Buckets
 from webcrawl.settings import DOWNLOAD_DELAY
-from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.wording import needs_extra
 
 DAY_S = 86_400.0
@@ -225,6 +224,9 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
+    # Only here: matplotlib takes 40 MB, and `store` prints the memory of its own process.
+    from webcrawl.tools.sweep.plots import Line, Panel, save  # noqa: PLC0415
+
     hubs = [row.hubs for row in rows]
     panels = {
         "largest hub / mean": {

@@ -18,7 +18,6 @@ from statistics import fmean
 
 from benchmarks.crawls import Cost, NotDone, check, crawl, pages_per_s, serving, world
 from benchmarks.here import ROOT
-from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.tools.sweep.watching import Sample
 
 BINS = 240
@@ -83,6 +82,9 @@ def write_csv(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def draw(path: Path, cost: Cost, steps: Sequence[Sample]) -> None:
+    # Only here: matplotlib takes 40 MB, and `store` prints the memory of its own process.
+    from webcrawl.tools.sweep.plots import Line, Panel, save  # noqa: PLC0415
+
     pairs = list(pairwise(steps))
     rates = [(b.pages - a.pages) / (b.at_s - a.at_s) for a, b in pairs]
     busy = [(b.cpu_s - a.cpu_s) / (b.at_s - a.at_s) for a, b in pairs]
