@@ -244,14 +244,6 @@ class World:
     def names(self) -> list[str]:
         return self._names
 
-    def addresses_in_use(self) -> set[str]:
-        """The addresses of every host that resolves. O(hosts)."""
-        return {
-            self.address(self._address_of[host])
-            for host in range(self.spec.hosts)
-            if self._dns.rows[self._dns_of[host]].sound
-        }
-
     # URLs.
 
     def origin_kind(self, host: int) -> OriginKind:
