@@ -48,7 +48,7 @@ PLAN = (
     (4.0, "start", FETCHERS[0], "joins: the same command without JOBDIR and seeds"),
     (5.0, "start", FETCHERS[1], "joins"),
     (9.0, "kill", FETCHERS[0], "is killed (-9): what it had under way goes back to the hub"),
-    (13.0, "kill", HUB, "is killed (-9): nobody sends a request"),
+    (13.0, "kill", HUB, "is killed (-9): its fetchers send no request after 10 s of silence"),
     (14.0, "start", HUB, "starts again, and waits until no old request can be under way"),
 )
 KILLS = 2
