@@ -498,7 +498,9 @@ def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize(("has_mail", "form"), [(False, rows.FORMAT), (True, rows.MAILBOX_FORMAT)])
+@pytest.mark.parametrize(
+    ("has_mail", "form"), [(False, rows.FORMAT), (True, rows.FORMAT + rows.MAILBOX)]
+)
 def test_only_a_hub_has_the_new_format_and_numbers(
     tmp_path: Path, has_mail: bool, form: int
 ) -> None:

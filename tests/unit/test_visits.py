@@ -1148,7 +1148,7 @@ def test_the_format_is_raised_only_as_needed(tmp_path: Path, has_mail: bool) -> 
         found: int = identity["format"]
         return found
 
-    assert form(has_visits=False) == (rows.MAILBOX_FORMAT if has_mail else rows.FORMAT)
+    assert form(has_visits=False) == (rows.FORMAT + rows.MAILBOX if has_mail else rows.FORMAT)
     assert form(has_visits=True) == (18 if has_mail else 17)
     assert form(has_visits=False) == (18 if has_mail else 17)
 

@@ -102,7 +102,7 @@ class CrawlState:
         self._visits = state.visits
         self._disposition = Disposition(state, self._distributor)
         self._candidates = Candidates(state, self._distributor)
-        self._outcomes = Outcomes(state, self._distributor, self._candidates, self._disposition)
+        self._outcomes = Outcomes(state, self._candidates, self._disposition)
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
 

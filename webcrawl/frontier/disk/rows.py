@@ -28,7 +28,6 @@ from webcrawl.items import Original
 FORMAT = 15  # of all rows; raised by a change that an older version would misread
 # Added to FORMAT for rows that not all folders have: the mail of a hub, and visits.
 MAILBOX, VISITS = 1, 2
-MAILBOX_FORMAT = FORMAT + MAILBOX
 FORMATS_READ = range(FORMAT, FORMAT + MAILBOX + VISITS + 1)
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (

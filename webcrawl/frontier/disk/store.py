@@ -9,7 +9,6 @@ Memory: that of `Database`, the heads of lines (`RowLine`), and the changes of t
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cached_property
@@ -36,7 +35,6 @@ from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
-NONE_WAITS: Final = (sys.maxsize, 0)
 # Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
 # crawl may be such URLs.
 _REFUSED_WHEN_FOUND: Final[frozenset[CapReason]] = frozenset({"host_cap", "domain_cap"})
