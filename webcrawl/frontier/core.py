@@ -310,8 +310,7 @@ class CrawlState:
     def keep_command(self, row: bytes) -> None:
         """Keep a command of the user for later runs. On the disk when this returns."""
         self._store.keep_command(row)
-        self._commit(self._committed_at)
-        self._store.sync()
+        self.sync()
 
     def _own_mailbox(self) -> Mailbox:
         assert self._mailbox is not None, "this frontier is not one of several hubs"

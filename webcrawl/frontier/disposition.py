@@ -112,7 +112,7 @@ class Disposition:
     # robots.txt
 
     def robots_fetched(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
-        if self._hub_of(robots_task.home) is None:
+        if self.is_ours(robots_task):
             self._keep_served(robots_task, outcome.rules, outcome.expires_at, outcome.agent)
             self._home_served(robots_task, outcome.kind, now)
         else:
@@ -133,8 +133,7 @@ class Disposition:
         it cannot be fetched.
         """
         home_name = robots_task.home
-        is_ours = self._hub_of(home_name) is None
-        if is_ours and self._policy.robots_agent(home_name) is None:
+        if self.is_ours(robots_task) and self._policy.robots_agent(home_name) is None:
             home = self._home(robots_task)
             home.unmark_elsewhere(robots_task.origin)
             if home is not host:
@@ -158,7 +157,7 @@ class Disposition:
         """Give `robots_task` to the host of its URL."""
         name = host_of(robots_task.url)
         hub = self._hub_of(name)
-        home = self._home(robots_task) if self._hub_of(robots_task.home) is None else None
+        home = self._home(robots_task) if self.is_ours(robots_task) else None
         if hub is not None:
             assert self._mailbox is not None
             self._mailbox.send(hub, RobotsAsked(robots_task))
@@ -188,7 +187,7 @@ class Disposition:
         reason, retry_after_s = outcome.reason, outcome.retry_after_s
         if self.try_next_address(host, reason):
             host.add_robots_task(robots_task)
-        elif self._hub_of(robots_task.home) is None:
+        elif self.is_ours(robots_task):
             self._home_failed(robots_task, reason, outcome.ended_at, retry_after_s, now)
         else:
             mail = RobotsFailed(robots_task, reason, again=True, retry_after_s=retry_after_s)
@@ -222,7 +221,7 @@ class Disposition:
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow. So are rules that lack a
         name of ROBOTSTXT_USER_AGENT, which an earlier run did not have.
         """
-        if self._hub_of(robots_task.home) is not None:
+        if not self.is_ours(robots_task):
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
             return
         self._counters.robots[reason] += 1
@@ -262,7 +261,7 @@ class Disposition:
         return self._distributor.host(robots_task.home)
 
     def _place_home(self, robots_task: RobotsTask, now: float) -> None:
-        if self._hub_of(robots_task.home) is None:
+        if self.is_ours(robots_task):
             self._distributor.place_host(self._home(robots_task), now)
 
     # robots.txt of foreign homes, or served by foreign hosts
