@@ -24,7 +24,8 @@ Read in this order
     contents                                     the content-seen test
     mailbox       links and robots.txt that concern hosts of another hub of the crawl
     store         values of the store, which is disk/store
-    disk/, shared/                               the implementations of `base.Frontier`
+    disk/                                        the implementation of `base.Frontier`; that of
+                                                 one for several processes is `webcrawl.hub`
     outlinks, urlcache, outbox                   make links of a page's URLs, and pass them to `put`
 
 The life of a host. `distributor.place_host` chooses the state after each change.
