@@ -223,7 +223,7 @@ class Mailbox:
         """The mail of the last commit behind number `after`: `limit` at most, in `limit_bytes`
         unless the first row is larger, and up to a jump.
 
-        None if the next of it was deleted (`outbox`): `hub` has lost what it had. `first` is
+        No mail if the next of it was deleted (`outbox`): `hub` has lost what it had. `first` is
         `after` + 1, or higher behind a jump. 1 µs for each row.
         """
         parts: list[bytes] = []
