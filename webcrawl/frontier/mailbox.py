@@ -104,8 +104,7 @@ class RobotsFailed(_Mail, frozen=True):
 
 Mail = FoundLink | RobotsAsked | RobotsAnswered | RobotsFailed
 
-encode: Callable[[Mail | RobotsTask | Sequence[Mail]], bytes] = Encoder().encode
-decode: Callable[[bytes], Mail] = Decoder(Mail).decode
+encode: Callable[[RobotsTask | Sequence[Mail]], bytes] = Encoder().encode
 decode_all: Callable[[bytes], list[Mail]] = Decoder(list[Mail]).decode
 _decode_task: Callable[[bytes], RobotsTask] = Decoder(RobotsTask).decode
 
@@ -115,7 +114,7 @@ class Packed(NamedTuple):
 
     number: int
     data: bytes
-    first: int = 0
+    first: int
 
 
 class _Row(NamedTuple):
