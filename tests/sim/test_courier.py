@@ -76,7 +76,7 @@ class Hub:
         self.courier = Courier(
             self.peers,
             self.frontier,
-            is_ours=lambda host: abroad.shard_of(host) is None,
+            is_ours=lambda host: abroad.hub_of(host) is None,
             on_applied=lambda: None,
             refuse=lambda why: setattr(self, "refusal", why),
             clock=now,

@@ -52,7 +52,7 @@ def test_a_hub_sees_only_other_hubs() -> None:
         abroad = buckets.abroad(hub)
         for host in HOSTS[:100]:
             of_host = buckets.hub_of(host)
-            assert abroad.shard_of(host) == (None if of_host == hub else of_host)
+            assert abroad.hub_of(host) == (None if of_host == hub else of_host)
 
 
 @pytest.mark.parametrize("hubs", [0, -1, 257])

@@ -76,4 +76,4 @@ def test_the_frontier_says_of_which_hub_it_is(
 def test_a_hub_is_no_crawl_of_its_own(jobdir: Path) -> None:
     """Its links to other hubs would wait for ever."""
     with pytest.raises(StoreError, match="is one of several hubs of a crawl"):
-        LocalFrontier(jobdir, refuses_shards=True)
+        LocalFrontier(jobdir, refuses_hubs=True)

@@ -1,4 +1,4 @@
-"""mailbox: numbered mail between shards, in the commits of the state that it belongs to."""
+"""mailbox: numbered mail between hubs, in the commits of the state that it belongs to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ from webcrawl.frontier.mailbox import (
     RobotsAsked,
     RobotsFailed,
     answered,
-    decode,
     decode_all,
     encode,
     jump,
@@ -53,17 +52,17 @@ STRICT = Policy(politeness=POLITE)
 
 
 class ByLetter:
-    """A host `b.example` or `www.b.example` is of shard 1, `c.example` of shard 2 and so on."""
+    """A host `b.example` or `www.b.example` is of hub 1, `c.example` of hub 2 and so on."""
 
     def __init__(self, own: int) -> None:
         self.own = own
 
-    def shard_of(self, host: str) -> int | None:
-        shard = "abc".index(host.split(".")[-2])
-        return None if shard == self.own else shard
+    def hub_of(self, host: str) -> int | None:
+        hub = "abc".index(host.split(".")[-2])
+        return None if hub == self.own else hub
 
 
-def shard(
+def hub(
     own: int = 0,
     policy: Policy = OPEN,
     ordering: Ordering | None = None,
@@ -99,7 +98,7 @@ def urls(mail: list[Mail]) -> list[str]:
 
 
 def test_a_foreign_link_is_mail_and_is_neither_seen_nor_counted_here() -> None:
-    a = shard()
+    a = hub()
     links = [link(f"http://{host}.example/") for host in "aba"] + [link("http://c.example/")]
     assert a.put(links, NOW) == 3
     assert a.outbox == {1: (1, 1), 2: (1, 1)}
@@ -109,8 +108,8 @@ def test_a_foreign_link_is_mail_and_is_neither_seen_nor_counted_here() -> None:
     assert a.outbox[1] == (1, 2)
 
 
-def test_rows_are_numbered_by_shard_and_deleted_once_they_are_there() -> None:
-    a = shard()
+def test_rows_are_numbered_by_hub_and_deleted_once_they_are_there() -> None:
+    a = hub()
     a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
     assert urls(unsent(a, 1, 0, 2)) == ["http://b.example/0", "http://b.example/1"]
     assert urls(unsent(a, 1, 3, 9)) == ["http://b.example/3", "http://b.example/4"]
@@ -127,7 +126,7 @@ def test_rows_are_numbered_by_shard_and_deleted_once_they_are_there() -> None:
 
 
 def test_mail_is_applied_once_and_in_order() -> None:
-    a, b = shard(), shard(1)
+    a, b = hub(), hub(1)
     a.put([link(f"http://b.example/{n}") for n in range(4)], NOW)
     mail = unsent(a, 1, 0, 9)
     assert receive(b, 0, 1, mail[:2], NOW) == 2
@@ -143,7 +142,7 @@ def test_mail_is_applied_once_and_in_order() -> None:
 
 
 def test_the_links_of_a_page_are_mail_with_the_page() -> None:
-    a = shard()
+    a = hub()
     a.put([link("http://a.example/")], NOW)
     lease = lease_of(a, Step.PAGE)
     far, near = link("http://b.example/", depth=1), link("http://a.example/x", depth=1)
@@ -154,14 +153,14 @@ def test_the_links_of_a_page_are_mail_with_the_page() -> None:
 
 
 def test_a_link_that_is_refused_here_is_no_mail() -> None:
-    a = shard(policy=Policy(politeness=POLITE, depth_max=2))
+    a = hub(policy=Policy(politeness=POLITE, depth_max=2))
     a.put([link("http://b.example/", depth=3)], NOW)
     assert a.outbox == {}
     assert a.counters.dropped == {"depth": 1}
 
 
 def test_force_travels() -> None:
-    a, b = shard(), shard(1)
+    a, b = hub(), hub(1)
     b.put([link("http://b.example/")], NOW)
     a.put([link("http://b.example/")], NOW, force=True)
     receive(b, 0, 1, unsent(a, 1, 0, 9), NOW)
@@ -169,21 +168,21 @@ def test_force_travels() -> None:
 
 
 def test_a_users_request_for_a_foreign_host_is_dropped() -> None:
-    a = shard()
+    a = hub()
     assert a.put([link("http://b.example/", payload=b"a Request")], NOW) == 0
     assert a.outbox == {}
     assert a.counters.dropped == {"foreign_request": 1}
 
 
-def test_mail_for_a_host_of_a_third_shard_is_sent_on() -> None:
-    b = shard(1)
+def test_mail_for_a_host_of_a_third_hub_is_sent_on() -> None:
+    b = hub(1)
     receive(b, 0, 1, [FoundLink(link("http://c.example/"))], NOW)
     assert urls(unsent(b, 2, 0, 9)) == ["http://c.example/"]
 
 
-def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
+def test_cash_leaves_one_hub_and_enters_the_other_once() -> None:
     orderings = Opic(), Opic()
-    a, b = shard(0, ordering=orderings[0]), shard(1, ordering=orderings[1])
+    a, b = hub(0, ordering=orderings[0]), hub(1, ordering=orderings[1])
     a.put([link("http://a.example/")], NOW)
     lease = lease_of(a, Step.PAGE)
     links = tuple(link(f"http://{host}.example/x", via=lease.url) for host in "ab")
@@ -202,11 +201,11 @@ def test_cash_leaves_one_shard_and_enters_the_other_once() -> None:
 
 
 def moved(
-    from_shard: int = 0, to: str = "http://b.example/robots", policy: Policy = STRICT
+    from_hub: int = 0, to: str = "http://b.example/robots", policy: Policy = STRICT
 ) -> CrawlState:
-    """A shard with a page, whose host has moved its robots.txt."""
-    a = shard(from_shard, policy)
-    host = "abc"[from_shard]
+    """A hub with a page, whose host has moved its robots.txt."""
+    a = hub(from_hub, policy)
+    host = "abc"[from_hub]
     a.put([link(f"http://{host}.example/page")], NOW)
     lease = lease_of(a, Step.ROBOTS)
     a.release([(lease, RobotsMoved(to, to.split("/")[2], NOW, NOW))], NOW)
@@ -214,18 +213,18 @@ def moved(
 
 
 def carry(sender: CrawlState, own: int, receiver: CrawlState, to: int, now: float = NOW) -> None:
-    """Deliver all mail from shard `own` to shard `to`."""
+    """Deliver all mail from hub `own` to hub `to`."""
     done = receiver.inbox.get(own, 0)
     receive(receiver, own, done + 1, unsent(sender, to, done, 99), now)
     sender.sent(to, receiver.inbox.get(own, 0))
 
 
 def test_a_robots_txt_that_has_moved_to_a_foreign_host_is_fetched_there() -> None:
-    a, b = moved(), shard(1, STRICT)
+    a, b = moved(), hub(1, STRICT)
     assert a.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
     assert not a.is_finished()
     carry(a, 0, b, 1)
-    assert not b.is_finished(), "the other shard waits for it"
+    assert not b.is_finished(), "the other hub waits for it"
     lease = lease_of(b, Step.ROBOTS)
     assert (lease.host, lease.url) == ("b.example", "http://b.example/robots")
     assert lease.robots_task is not None
@@ -248,15 +247,15 @@ def test_a_robots_txt_that_has_moved_to_a_foreign_host_is_fetched_there() -> Non
 
 def test_rules_that_have_travelled_are_for_the_name_of_the_crawl() -> None:
     named = replace(STRICT, agent="mybot")
-    a, b = moved(policy=named), shard(1, named)
+    a, b = moved(policy=named), hub(1, named)
     carry(a, 0, b, 1)
     b.release([(lease_of(b, Step.ROBOTS), RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
     carry(b, 1, a, 0)
     assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
 
 
-def test_a_moved_robots_txt_may_move_on_to_a_third_shard_or_back() -> None:
-    a, b, c = moved(), shard(1, STRICT), shard(2, STRICT)
+def test_a_moved_robots_txt_may_move_on_to_a_third_hub_or_back() -> None:
+    a, b, c = moved(), hub(1, STRICT), hub(2, STRICT)
     carry(a, 0, b, 1)
     third = RobotsMoved("http://c.example/robots", "c.example", NOW, NOW)
     b.release([(lease_of(b, Step.ROBOTS), third)], NOW)
@@ -276,7 +275,7 @@ def test_a_moved_robots_txt_may_move_on_to_a_third_shard_or_back() -> None:
 
 
 def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> None:
-    a, b = moved(), shard(1, STRICT)
+    a, b = moved(), hub(1, STRICT)
     now = NOW
     for tries in (1, 2):
         carry(a, 0, b, 1, now)
@@ -302,7 +301,7 @@ def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> 
 
 def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
     """Its home was restarted, and has asked again."""
-    a, b = moved(), shard(1, STRICT)
+    a, b = moved(), hub(1, STRICT)
     [mail] = unsent(a, 1, 0, 9)
     receive(b, 0, 1, [mail, mail], NOW)
     lease = lease_of(b, Step.ROBOTS)
@@ -316,19 +315,19 @@ def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
 
 def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
     a, folder = moved(), tmp_path / "frontier"
-    store = Store(folder, is_shard=True)
-    carry(a, 0, shard(1, STRICT, store=store), 1)
+    store = Store(folder, has_mail=True)
+    carry(a, 0, hub(1, STRICT, store=store), 1)
     store.close()
 
-    store = Store(folder, is_shard=True)
-    b = shard(1, STRICT, store=store)
+    store = Store(folder, has_mail=True)
+    b = hub(1, STRICT, store=store)
     assert not b.is_finished()
     later = NOW + 50
     fetched = RobotsFetched(ALLOW_ALL, FOREVER, later, later)
     b.release([(lease_of(b, Step.ROBOTS, later), fetched)], later)
     store.close()
-    store = Store(folder, is_shard=True)
-    b = shard(1, STRICT, store=store)
+    store = Store(folder, has_mail=True)
+    b = hub(1, STRICT, store=store)
     assert b.is_finished(), "it was carried out"
     carry(b, 1, a, 0)
     assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
@@ -361,19 +360,19 @@ def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
     ids=lambda mail: type(mail).__name__,
 )
 def test_mail_is_read_as_it_was_written(mail: Mail) -> None:
-    assert decode(encode(mail)) == mail
+    assert decode_all(encode([mail])) == [mail]
 
 
 def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
-    store = Store(tmp_path, is_shard=True)
-    a = shard(store=store)
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
     receive(a, 2, 1, [FoundLink(link("http://a.example/"))], NOW)
     a.sent(1, 2)
     a.put([link("http://a.example/2")], NOW)
     store.close()
-    store = Store(tmp_path, is_shard=True)
-    a = shard(store=store)
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
     assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
     assert urls(unsent(a, 1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
     a.put([link("http://b.example/5")], NOW)
@@ -387,8 +386,8 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
 ) -> None:
     """Whether they are still in memory or not."""
     monkeypatch.setattr(rowline, "HEAD_BYTES", head_bytes)
-    store = Store(tmp_path, is_shard=True)
-    a = shard(store=store)
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
     commits = (7, ROW_MAX, 2 * ROW_MAX + 1, 3)
     numbers = iter(range(1, sum(commits) + 1))
     for commit in commits:
@@ -417,11 +416,11 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
     store.close()
 
 
-def set_back(folder: Path, shards: Sequence[int]) -> None:
+def set_back(folder: Path, hubs: Sequence[int]) -> None:
     """Let the numbers of the closed store in `folder` jump."""
     db = Database(folder)
     numbers = json.loads(db.get(rows.NUMBERS) or b"")
-    jump(numbers["mail"], shards, after=0, owners=1)
+    jump(numbers["mail"], hubs, after=0, owners=1)
     db.put(rows.NUMBERS, json.dumps(numbers).encode())
     db.commit()
     db.close()
@@ -433,8 +432,8 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
 ) -> None:
     """What it still has keeps its numbers, and is sent before, by itself."""
     monkeypatch.setattr(rowline, "HEAD_BYTES", head_bytes)
-    store = Store(tmp_path, is_shard=True)
-    a = shard(store=store)
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(1, 6)], NOW)
     a.sent(1, 2)
     a.put([link("http://c.example/1")], NOW)
@@ -442,8 +441,8 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
     a.put([], NOW)
     store.close()
     set_back(tmp_path, [1, 2, 3])
-    store = Store(tmp_path, is_shard=True)
-    a = shard(store=store)
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
     assert a.outbox == {1: (3, 5 + JUMP), 2: (2 + JUMP, 1 + JUMP), 3: (1 + JUMP, JUMP)}
     a.put([link(f"http://b.example/{n}") for n in (6, 7)], NOW)
     for after, limit, found, first in [
@@ -468,7 +467,7 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
 
 def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
     for last in (JUMP + 1, JUMP + 2):
-        store = Store(tmp_path, is_shard=True)
+        store = Store(tmp_path, has_mail=True)
         a = CrawlState(store, OPEN, now=NOW, abroad=ByLetter(0), mail_after=JUMP)
         a.put([link("http://b.example/")], NOW)
         assert a.outbox == {1: (JUMP + 1, last)}
@@ -476,7 +475,7 @@ def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Pat
 
 
 def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
-    a = shard()
+    a = hub()
     words = "x" * 16_000
     a.put([link(f"http://b.example/{words}{n}") for n in range(50)], NOW)
     line = a._store.mail_line(1).rows(rows.MAIL)
@@ -485,51 +484,53 @@ def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
 
 
 def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
-    """Those of a shard that has nothing else to commit."""
-    store = Store(tmp_path, is_shard=True)
-    a = shard(store=store)
+    """Those of a hub that has nothing else to commit."""
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5000)], NOW)
     for upto in range(500, 5001, 500):
         a.sent(1, upto)
     assert len(store._db._changes) <= 1000
     store.close()
-    store = Store(tmp_path, is_shard=True)
-    assert shard(store=store).outbox == {1: (4001, 5000)}
+    store = Store(tmp_path, has_mail=True)
+    assert hub(store=store).outbox == {1: (4001, 5000)}
     store.close()
 
 
-@pytest.mark.parametrize(("is_shard", "form"), [(False, rows.FORMAT), (True, rows.SHARD_FORMAT)])
-def test_only_a_shard_has_the_new_format_and_numbers(
-    tmp_path: Path, is_shard: bool, form: int
+@pytest.mark.parametrize(
+    ("has_mail", "form"), [(False, rows.FORMAT), (True, rows.FORMAT + rows.MAILBOX)]
+)
+def test_only_a_hub_has_the_new_format_and_numbers(
+    tmp_path: Path, has_mail: bool, form: int
 ) -> None:
-    store = Store(tmp_path, is_shard=is_shard)
-    state = shard(store=store) if is_shard else CrawlState(store, OPEN, now=NOW)
+    store = Store(tmp_path, has_mail=has_mail)
+    state = hub(store=store) if has_mail else CrawlState(store, OPEN, now=NOW)
     state.put([link("http://a.example/")], NOW)
     store.close()
     db = Database(tmp_path, read_only=True)
     identity, numbers = (json.loads(db.get(key) or b"") for key in (rows.IDENTITY, rows.NUMBERS))
     db.close()
     assert identity["format"] == form
-    assert ("mail" in numbers) == is_shard
+    assert ("mail" in numbers) == has_mail
     Store(tmp_path).close()
     db = Database(tmp_path, read_only=True)
     assert json.loads(db.get(rows.IDENTITY) or b"")["format"] == form, "it is never lowered"
     db.close()
 
 
-def test_a_command_that_opens_a_shard_keeps_its_mail(tmp_path: Path) -> None:
-    store = Store(tmp_path, is_shard=True)
-    shard(store=store).put([link("http://b.example/")], NOW)
+def test_a_command_that_opens_a_hub_keeps_its_mail(tmp_path: Path) -> None:
+    store = Store(tmp_path, has_mail=True)
+    hub(store=store).put([link("http://b.example/")], NOW)
     store.close()
     store = Store(tmp_path)
     CrawlState(store, OPEN, now=NOW).retry(frozenset({"dns"}), b"", NOW)
     store.close()
-    store = Store(tmp_path, is_shard=True)
-    assert urls(unsent(shard(store=store), 1, 0, 9)) == ["http://b.example/"]
+    store = Store(tmp_path, has_mail=True)
+    assert urls(unsent(hub(store=store), 1, 0, 9)) == ["http://b.example/"]
     store.close()
 
 
-def test_answers_are_of_the_shard_that_asked() -> None:
+def test_answers_are_of_the_hub_that_asked() -> None:
     a = moved()
     [asked] = unsent(a, 1, 0, 9)
     assert isinstance(asked, RobotsAsked)

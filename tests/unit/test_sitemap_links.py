@@ -48,14 +48,14 @@ OK = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
 class Others:
-    """Hosts whose name begins with "a" are of shard 0, all others of shard 1."""
+    """Hosts whose name begins with "a" are of hub 0, all others of hub 1."""
 
     def __init__(self, own: int) -> None:
         self.own = own
 
-    def shard_of(self, host: str) -> int | None:
-        shard = int(not host.startswith("a"))
-        return None if shard == self.own else shard
+    def hub_of(self, host: str) -> int | None:
+        hub = int(not host.startswith("a"))
+        return None if hub == self.own else hub
 
 
 class Crawl:
@@ -63,11 +63,11 @@ class Crawl:
 
     def __init__(self, names: dict[str, tuple[str, ...]], **settings: object) -> None:
         caps = Caps(per_host=int(settings.pop("per_host", 0)))  # type: ignore[call-overload]
-        shards = int(settings.pop("shards", 1))  # type: ignore[call-overload]
+        hubs = int(settings.pop("hubs", 1))  # type: ignore[call-overload]
         policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0), **settings)  # type: ignore[arg-type]
         self.states = [
-            CrawlState(Store(None), policy, caps=caps, abroad=Others(n) if shards > 1 else None)
-            for n in range(shards)
+            CrawlState(Store(None), policy, caps=caps, abroad=Others(n) if hubs > 1 else None)
+            for n in range(hubs)
         ]
         self.state = self.states[0]
         self.outlinks = Outlinks(Scope(), Counter(), reads_sitemaps=True)
@@ -90,7 +90,7 @@ class Crawl:
             state.audit()
 
     def deliver(self, now: float) -> None:
-        """Carry the mail of each shard to the others."""
+        """Carry the mail of each hub to the others."""
         for number, state in enumerate(self.states):
             for other, (first, _) in state.outbox.items():
                 mail = unsent(state, other, first - 1, 1000)
@@ -181,8 +181,8 @@ def test_the_files_of_an_index_are_read_for_the_host_that_names_it() -> None:
     assert crawl.fetched == ["http://b/", "http://a/i.xml", "http://a/1.xml", "http://b/1"]
 
 
-def test_sitemaps_and_entries_of_hosts_of_another_shard_go_by_mail() -> None:
-    crawl = Crawl({"b": ("http://a/i.xml",), "a": ("http://a/s.xml",)}, shards=2)
+def test_sitemaps_and_entries_of_hosts_of_another_hub_go_by_mail() -> None:
+    crawl = Crawl({"b": ("http://a/i.xml",), "a": ("http://a/s.xml",)}, hubs=2)
     crawl.files = {"http://a/i.xml": ["http://a/b.xml"], "http://a/b.xml": ["http://b/1"]}
     crawl.files["http://a/s.xml"] = ["http://a/2", "http://b/no"]
     crawl.pages = {"http://a/": ["http://b/"]}

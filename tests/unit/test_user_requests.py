@@ -71,15 +71,17 @@ class Bomb:
         pickle.dumps({"url": URL, "_class": "subprocess.Popen"}),
         pickle.dumps({"url": URL, "_type": "subprocess.Popen"}),  # another Scrapy's key of a class
         pickle.dumps([URL]),
-        b"kept 1 of another node",
+        b"kept 1 of another hub",
     ],
 )
-def test_a_node_of_several_runs_no_code_of_a_request_that_came_with_a_shard(payload: bytes) -> None:
+def test_a_hub_of_several_runs_no_code_of_a_request_that_came_with_its_folder(
+    payload: bytes,
+) -> None:
     with pytest.raises(StoreError):
         own(are_plain=True).request(Link(URL, "a.example", payload=payload))
 
 
-def test_a_node_of_several_keeps_requests_with_other_than_plain_values_in_memory() -> None:
+def test_a_hub_of_several_keeps_requests_with_other_than_plain_values_in_memory() -> None:
     requests = own(are_plain=True)
     form = FormRequest(URL, formdata={"a": "b"}, meta={"depth": 1, "k": [1, "x", None]})
     link = requests.link(form, URL)

@@ -1136,21 +1136,21 @@ def test_a_page_that_has_not_joined_the_cycle_is_explained(tmp_path: Path) -> No
     assert "Not visited again (RECRAWL) so far: fetched by a run without it" in said["http://h/a"]
 
 
-@pytest.mark.parametrize("is_shard", [False, True])
-def test_the_format_is_raised_only_as_needed(tmp_path: Path, is_shard: bool) -> None:
+@pytest.mark.parametrize("has_mail", [False, True])
+def test_the_format_is_raised_only_as_needed(tmp_path: Path, has_mail: bool) -> None:
     def form(*, has_visits: bool) -> int:
-        store = Store(tmp_path, is_shard=is_shard, has_visits=has_visits)
+        store = Store(tmp_path, has_mail=has_mail, has_visits=has_visits)
         identity = read_identity(store._db)
         store.close()
         assert identity is not None
-        assert store.is_shard == is_shard
+        assert store.has_mail == has_mail
         assert (store.visits is not None) == rows.has(identity["format"], rows.VISITS)
         found: int = identity["format"]
         return found
 
-    assert form(has_visits=False) == (rows.SHARD_FORMAT if is_shard else rows.FORMAT)
-    assert form(has_visits=True) == (18 if is_shard else 17)
-    assert form(has_visits=False) == (18 if is_shard else 17)
+    assert form(has_visits=False) == (rows.FORMAT + rows.MAILBOX if has_mail else rows.FORMAT)
+    assert form(has_visits=True) == (18 if has_mail else 17)
+    assert form(has_visits=False) == (18 if has_mail else 17)
 
 
 @pytest.mark.parametrize(
@@ -1162,7 +1162,7 @@ def test_a_folder_keeps_its_parts_in_a_later_format(
 ) -> None:
     assert rows.with_parts(before, 0) == after
     assert rows.with_parts(before, rows.VISITS) == with_visits
-    assert rows.has(before, rows.SHARD) == (before in (16, 18))
+    assert rows.has(before, rows.MAILBOX) == (before in (16, 18))
 
 
 def test_rows(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Abroad:
         self._hubs = buckets._hubs
         self._hub = hub
 
-    def shard_of(self, host: str) -> int | None:
+    def hub_of(self, host: str) -> int | None:
         """The hub that has a canonical `host`; None if it is our own."""
         hub = self._hubs[bucket_of(host)]
         return None if hub == self._hub else hub

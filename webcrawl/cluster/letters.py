@@ -21,7 +21,6 @@ from typing import Annotated, Final
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 from msgspec import DecodeError, Meta
-from msgspec.msgpack import Decoder
 from msgspec.structs import astuple
 
 from webcrawl.cluster.mesh import Letter
@@ -33,6 +32,7 @@ from webcrawl.frontier.mailbox import (
     RobotsAnswered,
     RobotsAsked,
     RobotsFailed,
+    decode_all,
 )
 from webcrawl.parse.robotsparsers import read_rules
 from webcrawl.parse.urls import MAX_LENGTH, host_of
@@ -67,9 +67,6 @@ class MailApplied(Letter, frozen=True):
     kept: Number
 
 
-_decode_rows: Callable[[bytes], list[Mail]] = Decoder(list[Mail]).decode
-
-
 def write_rows(packed: Packed) -> MailRows:
     last = packed.first + packed.number - 1
     return MailRows(last, packed.number, isal_zlib.compress(packed.data, 1))
@@ -86,7 +83,7 @@ def read_rows(letter: MailRows, is_ours: Callable[[str], bool]) -> list[Mail]:
     try:
         unpacker = isal_zlib.decompressobj()
         raw = unpacker.decompress(letter.data, ROWS_BYTES_MAX)
-        rows = _decode_rows(raw) if unpacker.eof and not unpacker.unused_data else []
+        rows = decode_all(raw) if unpacker.eof and not unpacker.unused_data else []
     except (IsalError, ValueError, RecursionError) as error:  # type: ignore[misc]
         raise DecodeError(f"no rows: {error}") from None
     if len(rows) != letter.count:

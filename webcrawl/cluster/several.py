@@ -95,7 +95,7 @@ class SeveralHubs:
         self.courier = Courier(
             self.peers,
             frontier,
-            is_ours=lambda host: abroad.shard_of(host) is None,
+            is_ours=lambda host: abroad.hub_of(host) is None,
             on_applied=wake,
             refuse=refuse,
             clock=clock,

@@ -220,7 +220,7 @@ def _own_frontier_from(
         now=now,
         utc_s=utc_s,
         others_ask_s=SILENCE_S if settings.get("CLUSTER") else 0.0,
-        refuses_shards=several is None,
+        refuses_hubs=several is None,
         abroad=several.abroad if several is not None else None,
         addresses=several.addresses if several is not None else None,
         crawl=several.claim.crawl if several is not None else "",

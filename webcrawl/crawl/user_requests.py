@@ -28,12 +28,11 @@ from webcrawl.fetch.http1 import Headers, content_length
 from webcrawl.fetch.mediatypes import Wants
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.wire import NUMBER_MAX
 from webcrawl.parse.urls import host_of
 from webcrawl.scrapy_private import class_of_request
 
 logger = logging.getLogger(__name__)
-
-_DEPTH_MAX = (1 << 63) - 1  # MessagePack has no larger numbers
 
 
 class UserRequests:
@@ -93,7 +92,7 @@ class UserRequests:
         return Link(
             url,
             host_of(url),
-            int(min(meta.get("depth") or 0, _DEPTH_MAX)),  # a whole number, as rows hold it
+            int(min(meta.get("depth") or 0, NUMBER_MAX)),  # a whole number, as rows hold it
             retries=int(max(0, self._retry_times - tries_left)),
             payload=self._serialise(request),
         )

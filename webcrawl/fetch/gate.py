@@ -74,20 +74,19 @@ class Gate:
 
     @property
     def holds_some(self) -> bool:
-        """Whether any request must `wait`: one look for the usual case, before `holds`."""
+        """Whether any request must `wait`: one look for the usual case."""
         if self._shut_for:
             return True
         return self._first < inf and time.monotonic() >= self._first
 
     def holds(self, url: str) -> bool:
         """Whether the request for `url` must `wait`; "" is a request to no host of the crawl."""
+        if not self.holds_some:
+            return False
         if not url or self.is_shut:
             return self.is_shut
-        return self.holds_some and not self.allows(self.hub_of(url))
-
-    def allows(self, hub: int | None) -> bool:
-        """Whether requests to hosts of `hub` may be sent, if the gate is not shut otherwise."""
-        return hub is None or time.monotonic() < self._allowed_until.get(hub, inf)
+        hub = self.hub_of(url)
+        return hub is not None and time.monotonic() >= self._allowed_until.get(hub, inf)
 
     @property
     def is_paused(self) -> bool:
@@ -101,7 +100,7 @@ class Gate:
 
     async def wait(self, url: str = "") -> None:
         """Return when the request for `url` may be sent. FetchFailed("cancelled") if it may not."""
-        while self.holds_some and self.holds(url):
+        while self.holds(url):
             if self._has_ended:
                 raise _cancelled()
             opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -203,8 +203,7 @@ class Transfer(asyncio.Protocol):
         if self.state is State.DONE:  # stopped while connecting
             transport.abort()
             return
-        gate = self._gate
-        if gate.holds_some and gate.holds(self.request.url):
+        if self._gate.holds(self.request.url):
             self.stop(Held())  # since this moment: the process was busy or stopped
             return
         self.connected_at = connected_at

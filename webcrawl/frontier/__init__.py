@@ -22,9 +22,10 @@ Read in this order
     trust                                        whose sitemaps' dates and whose 304s are trusted
     sitemapnames, listed                         which sitemaps are read; what only they gave
     contents                                     the content-seen test
-    mailbox       links and robots.txt that concern hosts of another shard of the crawl
+    mailbox       links and robots.txt that concern hosts of another hub of the crawl
     store         values of the store, which is disk/store
-    disk/, shared/                               the implementations of `base.Frontier`
+    disk/                                        the implementation of `base.Frontier`; that of
+                                                 one for several processes is `webcrawl.hub`
     outlinks, urlcache, outbox                   make links of a page's URLs, and pass them to `put`
 
 The life of a host. `distributor.place_host` chooses the state after each change.
@@ -70,7 +71,7 @@ Glossary
     content-seen     test: did an earlier page have the same content?
     disposition      the effect of an outcome on its host
     distributor      fills the bounded workbench with the best hosts of the store
-    foreign          of another shard, in a crawl on several machines
+    foreign          of another hub, in a crawl on several machines
     epoch            of a host: grows when its kept links become ordinary links again
     home             of a robots task: the host that the rules are for
     host             the host part of a URL; has a politeness clock, a queue, at most one lease

@@ -54,7 +54,7 @@ class Backlog:
     """Counts queued links and kept links. `began_at`: the beginning of this run (monotonic).
 
     `is_recrawl`: the pages of the cycle (`counters.in_cycle`) are visited again. `foreign_tasks`:
-    the robots tasks of hosts of other shards, for hosts of ours.
+    the robots tasks of hosts of other hubs, for hosts of ours.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class Candidates:
 
         `cash` is the cash that the page with these links gives to each of them, known ones too;
         None if they are not from a page. `force` skips the URL-seen test. Links to foreign hosts
-        are sent to their shards, which test and count them; their number is returned too.
+        are sent to their hubs, which test and count them; their number is returned too.
         """
         accepted = 0
         links = [link for link in links if not self._refused_before_seen(link)]
@@ -131,7 +131,7 @@ class Candidates:
         return accepted
 
     def receive(self, links: list[Link], cash: float | None, now: float, *, force: bool) -> None:
-        """`put` links that another shard has sent, with `cash` for each of them."""
+        """`put` links that another hub has sent, with `cash` for each of them."""
         if cash is not None:
             for _ in links:
                 self._ordering.receive(cash)
@@ -145,19 +145,19 @@ class Candidates:
         A user's own Request is dropped: only the process that made it can read it.
         """
         ours, sent = [], 0
-        shard, host = None, ""
+        hub, host = None, ""
         for link in links:
             if link.host != host:  # most links of a page are of one host
                 host = link.host
-                shard = mailbox.shard_of(host)
-            if shard is None:
+                hub = mailbox.hub_of(host)
+            if hub is None:
                 ours.append(link)
             elif link.payload:
                 self._counters.dropped["foreign_request"] += 1
             else:
                 if cash is not None:
                     self._ordering.send(cash)
-                mailbox.send(shard, FoundLink(link, cash, force))
+                mailbox.send(hub, FoundLink(link, cash, force))
                 sent += 1
         return ours, sent
 

@@ -68,11 +68,11 @@ class CrawlState:
     ) -> None:
         """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
 
-        `abroad`: this is one of several shards, and these are the others. `mail_after`: the mail
+        `abroad`: this is one of several hubs, and these are the others. `mail_after`: the mail
         to them has higher numbers. `addresses`: the IP addresses, if others ask them too.
         `others_ask_s`: fetchers of an earlier run may send requests for so long.
         """
-        is_shard = abroad is not None or "mail" in store.numbers
+        has_mail = abroad is not None or "mail" in store.numbers
         self._state = state = CoreState(
             store,
             Endings(store, log, utc_s),
@@ -83,7 +83,7 @@ class CrawlState:
             asked_until=now + others_ask_s,
             active_max=active_max,
             addresses=addresses,
-            mailbox=Mailbox(store, abroad, mail_after) if is_shard else None,
+            mailbox=Mailbox(store, abroad, mail_after) if has_mail else None,
         )
         self._store = store
         self._log = log
@@ -102,7 +102,7 @@ class CrawlState:
         self._visits = state.visits
         self._disposition = Disposition(state, self._distributor)
         self._candidates = Candidates(state, self._distributor)
-        self._outcomes = Outcomes(state, self._distributor, self._candidates, self._disposition)
+        self._outcomes = Outcomes(state, self._candidates, self._disposition)
         self.failed_seeds = self._candidates.failed_seeds
         self._resume(now)
 
@@ -237,16 +237,16 @@ class CrawlState:
         self._commit(now)
         return count, following
 
-    # Between the shards of a crawl; see `mailbox`
+    # Between the hubs of a crawl; see `mailbox`
 
     @property
     def outbox(self) -> dict[int, tuple[int, int]]:
-        """By shard: the numbers of the first mail that is kept for it, and of the last one ever."""
+        """By hub: the numbers of the first mail that is kept for it, and of the last one ever."""
         return dict(self._mailbox.outbox) if self._mailbox is not None else {}
 
     @property
     def inbox(self) -> dict[int, int]:
-        """By shard: the number of its last mail that was applied."""
+        """By hub: the number of its last mail that was applied."""
         return dict(self._mailbox.inbox) if self._mailbox is not None else {}
 
     @property
@@ -280,13 +280,13 @@ class CrawlState:
         self._store.sync()
         return self.outbox, self.inbox
 
-    def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+    def packed(self, hub: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """See `Mailbox.packed`."""
-        return self._own_mailbox().packed(shard, after, limit, limit_bytes)
+        return self._own_mailbox().packed(hub, after, limit, limit_bytes)
 
-    def sent(self, shard: int, upto: int) -> None:
-        """`shard` has all mail up to number `upto`, for good."""
-        self._unsaved_deletions += self._own_mailbox().sent(shard, upto)
+    def sent(self, hub: int, upto: int) -> None:
+        """`hub` has all mail up to number `upto`, for good."""
+        self._unsaved_deletions += self._own_mailbox().sent(hub, upto)
         if self._unsaved_deletions >= _DELETIONS_MAX:
             self._commit(self._committed_at)
 
@@ -310,11 +310,10 @@ class CrawlState:
     def keep_command(self, row: bytes) -> None:
         """Keep a command of the user for later runs. On the disk when this returns."""
         self._store.keep_command(row)
-        self._commit(self._committed_at)
-        self._store.sync()
+        self.sync()
 
     def _own_mailbox(self) -> Mailbox:
-        assert self._mailbox is not None, "this frontier is not one of several shards"
+        assert self._mailbox is not None, "this frontier is not one of several hubs"
         return self._mailbox
 
     def audit(self) -> None:

@@ -8,7 +8,7 @@ retirement without an answer in between is longer.
 
 A robots task is carried out by the host that serves the robots.txt. After a redirect this may be
 another host than the task's home. The rules are for the home. Host and home may be of different
-shards: then the task and its result travel as mail (`mailbox`).
+hubs: then the task and its result travel as mail (`mailbox`).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Disposition:
     # robots.txt
 
     def robots_fetched(self, robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> None:
-        if self._shard_of(robots_task.home) is None:
+        if self.is_ours(robots_task):
             self._keep_served(robots_task, outcome.rules, outcome.expires_at, outcome.agent)
             self._home_served(robots_task, outcome.kind, now)
         else:
@@ -133,8 +133,7 @@ class Disposition:
         it cannot be fetched.
         """
         home_name = robots_task.home
-        is_ours = self._shard_of(home_name) is None
-        if is_ours and self._policy.robots_agent(home_name) is None:
+        if self.is_ours(robots_task) and self._policy.robots_agent(home_name) is None:
             home = self._home(robots_task)
             home.unmark_elsewhere(robots_task.origin)
             if home is not host:
@@ -157,11 +156,11 @@ class Disposition:
     def _hand_on(self, robots_task: RobotsTask, now: float) -> None:
         """Give `robots_task` to the host of its URL."""
         name = host_of(robots_task.url)
-        shard = self._shard_of(name)
-        home = self._home(robots_task) if self._shard_of(robots_task.home) is None else None
-        if shard is not None:
+        hub = self._hub_of(name)
+        home = self._home(robots_task) if self.is_ours(robots_task) else None
+        if hub is not None:
             assert self._mailbox is not None
-            self._mailbox.send(shard, RobotsAsked(robots_task))
+            self._mailbox.send(hub, RobotsAsked(robots_task))
             if home is not None:
                 home.mark_elsewhere(robots_task.origin)
             else:
@@ -188,7 +187,7 @@ class Disposition:
         reason, retry_after_s = outcome.reason, outcome.retry_after_s
         if self.try_next_address(host, reason):
             host.add_robots_task(robots_task)
-        elif self._shard_of(robots_task.home) is None:
+        elif self.is_ours(robots_task):
             self._home_failed(robots_task, reason, outcome.ended_at, retry_after_s, now)
         else:
             mail = RobotsFailed(robots_task, reason, again=True, retry_after_s=retry_after_s)
@@ -222,7 +221,7 @@ class Disposition:
         RFC 9309, 2.3.1.4: an unreachable robots.txt is complete disallow. So are rules that lack a
         name of ROBOTSTXT_USER_AGENT, which an earlier run did not have.
         """
-        if self._shard_of(robots_task.home) is not None:
+        if not self.is_ours(robots_task):
             self._send_home(robots_task, RobotsFailed(robots_task, reason, again=False))
             return
         self._counters.robots[reason] += 1
@@ -255,20 +254,20 @@ class Disposition:
 
     def is_ours(self, robots_task: RobotsTask) -> bool:
         """Whether the rules of `robots_task` are for a host of ours."""
-        return self._shard_of(robots_task.home) is None
+        return self._hub_of(robots_task.home) is None
 
     def _home(self, robots_task: RobotsTask) -> Host:
         """The host whose robots.txt the task is for. It is ours."""
         return self._distributor.host(robots_task.home)
 
     def _place_home(self, robots_task: RobotsTask, now: float) -> None:
-        if self._shard_of(robots_task.home) is None:
+        if self.is_ours(robots_task):
             self._distributor.place_host(self._home(robots_task), now)
 
     # robots.txt of foreign homes, or served by foreign hosts
 
     def received(self, mail: RobotsAsked | RobotsAnswered | RobotsFailed, now: float) -> None:
-        """Another shard sent `mail`."""
+        """Another hub sent `mail`."""
         task = mail.robots_task
         match mail:
             case RobotsAsked():
@@ -289,15 +288,15 @@ class Disposition:
         for robots_task in self._mailbox.kept_tasks() if self._mailbox is not None else ():
             self._hand_on(robots_task, now)
 
-    def _shard_of(self, host: str) -> int | None:
-        """The shard of a foreign `host`; None if it is ours."""
-        return None if self._mailbox is None else self._mailbox.shard_of(host)
+    def _hub_of(self, host: str) -> int | None:
+        """The hub of a foreign `host`; None if it is ours."""
+        return None if self._mailbox is None else self._mailbox.hub_of(host)
 
     def _send_home(self, robots_task: RobotsTask, mail: Mail) -> None:
-        shard = self._shard_of(robots_task.home)
+        hub = self._hub_of(robots_task.home)
         assert self._mailbox is not None
-        assert shard is not None
-        self._mailbox.send(shard, mail)
+        assert hub is not None
+        self._mailbox.send(hub, mail)
         self._mailbox.end_task(robots_task)
 
     # Failures

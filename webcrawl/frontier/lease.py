@@ -36,7 +36,7 @@ Refusal = (
 # A component of the user's ended a page's request without an answer.
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
-# "foreign_request": a user's own Request for a host of another shard (frontier.mailbox).
+# "foreign_request": a user's own Request for a host of another hub (frontier.mailbox).
 # "sitemap_cap": MAX_SITEMAPS_PER_HOST.
 DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request", "sitemap_cap"]
 

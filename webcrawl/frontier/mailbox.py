@@ -1,28 +1,28 @@
-"""Mail between the shards of a crawl on several machines: links, and robots.txt of other hosts.
+"""Mail between the hubs of a crawl on several machines: links, and robots.txt of other hosts.
 
-A shard is a frontier that has the hosts of some registered domains; a host of another shard is
+A hub is a frontier that has the hosts of some registered domains; a host of another hub is
 foreign. Owns the kinds of mail, and the numbers of mail sent and received. Does not know how mail
 travels.
 
-A shard writes mail to its store in the commit that makes it: a link in the commit that releases
-its page. The mail for each other shard is numbered 1, 2, 3 and so on, without gaps. It is deleted
-once the other shard has it (`sent`). The other shard stores the number of the last mail that it has
+A hub writes mail to its store in the commit that makes it: a link in the commit that releases
+its page. The mail for each other hub is numbered 1, 2, 3 and so on, without gaps. It is deleted
+once the other hub has it (`sent`). The other hub stores the number of the last mail that it has
 applied in the commit that applies it, and skips mail up to that number. So each mail is applied
 once, whatever is lost, repeated or reordered on its way, and after a kill of either.
 
 A folder that was set back, to a checkpoint, no longer has the last mail that it has sent. So its
-numbers go on JUMP higher (`jump`): no other shard takes new mail for mail that it has applied. The
+numbers go on JUMP higher (`jump`): no other hub takes new mail for mail that it has applied. The
 mail that the folder still has keeps its numbers.
 
-The mail of one commit for one shard is one row, ROW_MAX of them at most: an array, as it travels.
+The mail of one commit for one hub is one row, ROW_MAX of them at most: an array, as it travels.
 So it is encoded once, and not decoded before it is there.
 
-A robots.txt of a host that redirects to a foreign host: the task travels to the shard of that host,
+A robots.txt of a host that redirects to a foreign host: the task travels to the hub of that host,
 which asks for it as for any robots.txt of its own hosts, and perhaps sends the task on. The result
-travels to the task's home. The shard that has the task keeps it in a row until then. The home does
+travels to the task's home. The hub that has the task keeps it in a row until then. The home does
 not: in its next run it asks for robots.txt again, and at worst gets two answers.
 
-A link that was sent lately is sent again unless `urlcache` leaves it out; its shard ignores it.
+A link that was sent lately is sent again unless `urlcache` leaves it out; its hub ignores it.
 
 Times of two machines are not compared: mail has durations only.
 """
@@ -52,10 +52,10 @@ JUMP: Final = 1 << 32  # more mail than is sent between two checkpoints
 
 
 class Abroad(Protocol):
-    """The other shards, as one shard sees them."""
+    """The other hubs, as one hub sees them."""
 
-    def shard_of(self, host: str) -> int | None:
-        """The shard that has a canonical `host`; None if it is our own."""
+    def hub_of(self, host: str) -> int | None:
+        """The hub that has a canonical `host`; None if it is our own."""
 
 
 class _Mail(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -104,8 +104,7 @@ class RobotsFailed(_Mail, frozen=True):
 
 Mail = FoundLink | RobotsAsked | RobotsAnswered | RobotsFailed
 
-encode: Callable[[Mail | RobotsTask | Sequence[Mail]], bytes] = Encoder().encode
-decode: Callable[[bytes], Mail] = Decoder(Mail).decode
+encode: Callable[[RobotsTask | Sequence[Mail]], bytes] = Encoder().encode
 decode_all: Callable[[bytes], list[Mail]] = Decoder(list[Mail]).decode
 _decode_task: Callable[[bytes], RobotsTask] = Decoder(RobotsTask).decode
 
@@ -115,7 +114,7 @@ class Packed(NamedTuple):
 
     number: int
     data: bytes
-    first: int = 0
+    first: int
 
 
 class _Row(NamedTuple):
@@ -134,18 +133,18 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], shards: Iterable[int], after: int, owners: int) -> None:
-    """Let the mail of a folder that was set back go on at higher numbers, for each of `shards`.
+def jump(numbers: dict[str, Any], hubs: Iterable[int], after: int, owners: int) -> None:
+    """Let the mail of a folder that was set back go on at higher numbers, for each of `hubs`.
 
     `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told. `owners`: how
     many processes have had the folder, or a later state of it, as far as is known: each of them has
     sent less than JUMP mail.
     """
     outbox = numbers.setdefault("outbox", {})
-    for shard in map(str, shards):
-        first, last = outbox.get(shard, (after + 1, after))
+    for hub in map(str, hubs):
+        first, last = outbox.get(hub, (after + 1, after))
         new_last = max(last + JUMP, owners * JUMP)
-        outbox[shard] = first if first <= last else new_last + 1, new_last
+        outbox[hub] = first if first <= last else new_last + 1, new_last
 
 
 def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mail:
@@ -158,21 +157,21 @@ def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mai
 
 
 class Mailbox:
-    """The numbers of one shard's mail, and its rows in `store`.
+    """The numbers of one hub's mail, and its rows in `store`.
 
-    outbox -- by shard: the number of the first mail that is kept, and of the last one ever written;
+    outbox -- by hub: the number of the first mail that is kept, and of the last one ever written;
         if none is kept, the first is the last plus 1
-    inbox -- by shard: the last mail of it that was applied
+    inbox -- by hub: the last mail of it that was applied
     robots_tasks -- origins whose robots.txt a host of ours is to fetch for a foreign host
 
-    Memory: two numbers and the first rows for each shard (`RowLine`); the tasks; the mail of the
+    Memory: two numbers and the first rows for each hub (`RowLine`); the tasks; the mail of the
     next commit. On disk 150 bytes for each link that is not sent.
     """
 
     def __init__(self, store: Store, abroad: Abroad | None, after: int = 0) -> None:
         """`abroad` None: all hosts are ours, in a folder that only a command opens.
 
-        `after`: the first mail to each shard has the next number.
+        `after`: the first mail to each hub has the next number.
         """
         self._store = store
         self._abroad = abroad
@@ -182,11 +181,11 @@ class Mailbox:
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
         self._new = (after + 1, after)  # numbers of an empty outbox
         self.robots_tasks: set[str] = set()
-        self._unwritten: dict[int, list[Mail]] = {}  # by shard
+        self._unwritten: dict[int, list[Mail]] = {}  # by hub
 
-    def shard_of(self, host: str) -> int | None:
-        """The shard of a foreign `host`; None if the host is ours."""
-        return None if self._abroad is None else self._abroad.shard_of(host)
+    def hub_of(self, host: str) -> int | None:
+        """The hub of a foreign `host`; None if the host is ours."""
+        return None if self._abroad is None else self._abroad.hub_of(host)
 
     def numbers(self) -> dict[str, Any]:
         """JSON values for the next run."""
@@ -194,43 +193,43 @@ class Mailbox:
 
     # Out
 
-    def send(self, shard: int, mail: Mail) -> None:
+    def send(self, hub: int, mail: Mail) -> None:
         """Write `mail` with the next commit."""
-        first, last = self.outbox.get(shard, self._new)
-        self.outbox[shard] = first, last + 1
-        unwritten = self._unwritten.setdefault(shard, [])
+        first, last = self.outbox.get(hub, self._new)
+        self.outbox[hub] = first, last + 1
+        unwritten = self._unwritten.setdefault(hub, [])
         unwritten.append(mail)
         if len(unwritten) == ROW_MAX:
-            self._write(shard, last + 1, self._unwritten.pop(shard))
+            self._write(hub, last + 1, self._unwritten.pop(hub))
 
     def write(self) -> None:
         """Give the store what was sent. Call it before each commit."""
-        for shard, mail in self._unwritten.items():
-            self._write(shard, self.outbox[shard][1], mail)
+        for hub, mail in self._unwritten.items():
+            self._write(hub, self.outbox[hub][1], mail)
         self._unwritten.clear()
 
-    def _write(self, shard: int, last: int, mail: Sequence[Mail]) -> None:
+    def _write(self, hub: int, last: int, mail: Sequence[Mail]) -> None:
         """Write `mail`, of which the last one has number `last`."""
         row = encode(mail)
         if len(row) <= ROW_BYTES_MAX or len(mail) == 1:
-            self._store.mail_line(shard).add(rows.mail_key(shard, last), row)
+            self._store.mail_line(hub).add(rows.mail_key(hub, last), row)
         else:
             half = len(mail) // 2
-            self._write(shard, last - len(mail) + half, mail[:half])
-            self._write(shard, last, mail[half:])
+            self._write(hub, last - len(mail) + half, mail[:half])
+            self._write(hub, last, mail[half:])
 
-    def packed(self, shard: int, after: int, limit: int, limit_bytes: int) -> Packed:
+    def packed(self, hub: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """The mail of the last commit behind number `after`: `limit` at most, in `limit_bytes`
         unless the first row is larger, and up to a jump.
 
-        None if the next of it was deleted (`outbox`): `shard` has lost what it had. `first` is
+        No mail if the next of it was deleted (`outbox`): `hub` has lost what it had. `first` is
         `after` + 1, or higher behind a jump. 1 µs for each row.
         """
         parts: list[bytes] = []
         count = size_bytes = 0
-        if after + 1 < self.outbox.get(shard, self._new)[0]:
+        if after + 1 < self.outbox.get(hub, self._new)[0]:
             return Packed(0, b"", after + 1)
-        for row in self._rows(shard, after):
+        for row in self._rows(hub, after):
             new, begin = _items(row.data)
             if not parts:
                 after = max(after, row.after)
@@ -246,23 +245,23 @@ class Mailbox:
             count += new
         return Packed(count, b"\xdc" + count.to_bytes(2) + b"".join(parts), after + 1)
 
-    def _rows(self, shard: int, after: int) -> Iterable[_Row]:
+    def _rows(self, hub: int, after: int) -> Iterable[_Row]:
         """The rows with mail behind number `after`, the first of them at least."""
-        for key, row in self._store.mail_line(shard).rows(rows.mail_key(shard, after)):
+        for key, row in self._store.mail_line(hub).rows(rows.mail_key(hub, after)):
             last = rows.mail_number(key)
             yield _Row(last - _items(row)[0], last, row)
 
-    def sent(self, shard: int, upto: int) -> int:
-        """`shard` has all mail up to number `upto`: delete it. Returns its number."""
-        first, last = self.outbox.get(shard, self._new)
+    def sent(self, hub: int, upto: int) -> int:
+        """`hub` has all mail up to number `upto`: delete it. Returns its number."""
+        first, last = self.outbox.get(hub, self._new)
         end = min(upto, last) + 1
         if end <= first:
             return 0
-        for row in self._rows(shard, first - 1):
+        for row in self._rows(hub, first - 1):
             if row.last >= end:
                 break
-            self._store.mail_line(shard).remove(rows.mail_key(shard, row.last))
-        self.outbox[shard] = end, last
+            self._store.mail_line(hub).remove(rows.mail_key(hub, row.last))
+        self.outbox[hub] = end, last
         return end - first
 
     # In

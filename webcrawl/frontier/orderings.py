@@ -80,10 +80,10 @@ class Ordering(ABC):
         """`link` is not fetched, or stops moving: it gives up its cash."""
 
     def send(self, cash: float) -> None:  # noqa: B027
-        """A page gives `cash` to a link to a host of another shard."""
+        """A page gives `cash` to a link to a host of another hub."""
 
     def receive(self, cash: float) -> None:  # noqa: B027
-        """A page of another shard gives `cash` to a link that is put next."""
+        """A page of another hub gives `cash` to a link that is put next."""
 
     def audit(self) -> None:  # noqa: B027
         """Assert the invariants. O(pending links): for tests and debugging."""
@@ -138,8 +138,8 @@ class Opic(Ordering):
     All these gifts together cost one addition, to the total that each queued URL was given so far.
     A credit stores that total as it was when its URL was queued. Cash is neither created nor lost:
     the queued URLs and the virtual page together have the cash that came in with the seeds
-    (`audit`). Of several shards each has a virtual page of its own; the cash of a link to a host
-    of another shard travels with the link.
+    (`audit`). Of several hubs each has a virtual page of its own; the cash of a link to a host
+    of another hub travels with the link.
 
     Deviation: the order is by the cash from pages. The virtual page's gifts count when a page
     spends its cash, not for its position in the queue: they are equal for all URLs, and would put
@@ -154,8 +154,8 @@ class Opic(Ordering):
     def __init__(self) -> None:
         self._given = 0.0  # by the virtual page to each queued URL, since the crawl began
         self._virtual = 0.0  # cash of the virtual page
-        self._made = 0.0  # cash of all seeds, and cash from other shards
-        self._sent = 0.0  # cash sent to other shards
+        self._made = 0.0  # cash of all seeds, and cash from other hubs
+        self._sent = 0.0  # cash sent to other hubs
         self._in_line = 0  # URLs with a credit: queued or leased
 
     def open(self, store: Store) -> None:

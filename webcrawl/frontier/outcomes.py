@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.candidates import Candidates
 from webcrawl.frontier.disposition import Disposition
-from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
     Dropped,
@@ -45,7 +44,6 @@ class Outcomes:
     def __init__(
         self,
         state: CoreState,
-        distributor: Distributor,
         candidates: Candidates,
         disposition: Disposition,
     ) -> None:
@@ -55,7 +53,6 @@ class Outcomes:
         self._counters = state.counters
         self._endings = state.endings
         self._visits = state.visits
-        self._bench = distributor.bench
         self._candidates = candidates
         self._disposition = disposition
 

@@ -95,7 +95,7 @@ def changes_between(value: float) -> float:
 
 
 class Marginal:
-    """The marginal value of a crawl or shard, steered so that visits planned are visits allowed.
+    """The marginal value of a crawl or hub, steered so that visits planned are visits allowed.
 
     value -- in units of a page of mean weight in one cycle. It begins where such a page, of which
         nothing is known, is visited once a cycle

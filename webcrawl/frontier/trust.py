@@ -72,7 +72,7 @@ class SitemapHints:
             self._count(_TOLD, host)
 
     def forget(self, host: str) -> None:
-        """Forget what visits have shown of `host`: they were misled (`notmodified`)."""
+        """Forget what visits have shown of `host`: they were misled (`NotModified`)."""
         for kind in _OTHER:
             if self._hosts.get(kind + host, 0):
                 self._hosts[kind + host] = 0

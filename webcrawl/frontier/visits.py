@@ -52,7 +52,7 @@ _NO_SERVER: Final = frozenset({"dns", "blocked_address", "blocked_port"})
 
 
 class Visits:
-    """The cycle of one crawl or shard.
+    """The cycle of one crawl or hub.
 
     queued -- pages of the cycle (`counters.in_cycle`) that are queued or leased
     has_moved -- the last `due` has given slots, which must be committed

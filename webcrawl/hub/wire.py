@@ -1,10 +1,11 @@
-"""The messages between a frontier and the processes that use it, on a stream socket.
+"""The messages between a frontier and the processes that use it, on a socket or a `Carrier`.
 
 A message is a frame: 4 bytes of length (big-endian), then a struct in MessagePack. Links, leases
-and outcomes are sent as they are. Both ends are processes of one crawl and one version, on a socket
-without a name. So the types of a message are checked, but a message has no version number.
+and outcomes are sent as they are. Both ends are processes of one crawl and one version: the socket
+has no name, and a fetcher of another version does not join (`cluster.joining`). So the types of a
+message are checked, but a message has no version number.
 
-The first frame to a process is not a message: `receive` reads it, `extensions.processes` writes it.
+The first frame to a worker is not a message: `receive` reads it, `extensions.processes` writes it.
 """
 
 from __future__ import annotations

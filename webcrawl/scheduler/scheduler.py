@@ -87,7 +87,6 @@ class Scheduler(BaseScheduler):
         self._pump = pump
         self._pump.on_orphan = self.finish
         self.controls = controls
-
         self.holds = 0  # commands under way, during which the crawl does not end by itself
         self._follow = follow
         self._slices = asyncio.Lock()  # for one slice of one large page per turn of the event loop

@@ -11,10 +11,10 @@ Read in this order:
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`: reads a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 15; 1 more in a shard (`frontier.mailbox`), 2 more with visits (`frontier.visits`). The
-database has one column family. The first byte of a key is the kind of the row, a constant in
-`rows`; a host's id is its number in order of discovery. After each kind: its writer and reader in a
-crawl; its reader in an `Inspection`.
+Rows, format 15; 1 more in one of several hubs (`frontier.mailbox`), 2 more with visits
+(`frontier.visits`). The database has one column family. The first byte of a key is the kind of the
+row, a constant in `rows`; a host's id is its number in order of discovery. After each kind: its
+writer and reader in a crawl; its reader in an `Inspection`.
 
 - SEEN `s` fingerprint: a URL ever found. Empty, or its credit (`opic`), while the URL is queued or
   leased; then its status. `SeenRows`; `status`.
@@ -36,9 +36,9 @@ crawl; its reader in an `Inspection`.
   run begins, read by `identity`; the same.
 - NUMBERS `n`: JSON: the counters, the number of the run, the time. Written by `Store.commit`,
   read by `identity`; the same.
-- MAIL `o` shard, number of the last one: some mail for another shard, until that shard has all of
+- MAIL `o` hub, number of the last one: some mail for another hub, until that hub has all of
   it. `Mailbox`, by `Store.mail_line`. The numbers of mail are in NUMBERS.
-- ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another shard.
+- ROBOTS_TASK `k` origin: a robots.txt that a host of ours is to fetch for a host of another hub.
   `Store.keep_robots_task`; read once by the next run (`robots_tasks`).
 - VISIT `v` time, half a fingerprint: a page that is visited again at this time: its URL, and a
   `visitstate`. The status of the URL has the time too. `VisitRows`; `visit`.

@@ -71,7 +71,7 @@ class LocalFrontier(Frontier):
         addresses: Addresses | None = None,
         crawl: str = "",
         others_ask_s: float = 0.0,
-        refuses_shards: bool = False,
+        refuses_hubs: bool = False,
         in_memory: bool = False,
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
@@ -82,7 +82,7 @@ class LocalFrontier(Frontier):
         ask them too.
         `crawl`: the ID of the crawl; "" is that of the folder.
         `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
-        `refuses_shards`: a folder of one of several hubs is a StoreError. `in_memory`: without a
+        `refuses_hubs`: a folder of one of several hubs is a StoreError. `in_memory`: without a
         folder.
         """
         with ExitStack() as opened:
@@ -91,20 +91,20 @@ class LocalFrontier(Frontier):
             if self._folder is not None:
                 opened.callback(self._folder.close)
                 path = self._folder.path / FOLDER
-            is_shard = abroad is not None
+            has_mail = abroad is not None
             has_visits = policy is not None and policy.recrawl is not None
             self._store = Store(
-                path, identity, now=now, utc_s=utc_s, is_shard=is_shard, has_visits=has_visits
+                path, identity, now=now, utc_s=utc_s, has_mail=has_mail, has_visits=has_visits
             )
             opened.callback(self._store.close)
-            if refuses_shards and self._store.is_shard:
+            if refuses_hubs and self._store.has_mail:
                 raise StoreError(
                     f"{path} is one of several hubs of a crawl: its links to the others would wait"
                     " for ever. Start it with its CLUSTER and CLUSTER_HUBS"
                 )
             self.crawl_id = crawl or self._store.crawl_id
             if log_folder is not None:
-                self.log = CrawlLog(log_folder, self.crawl_id, self._log_before(is_shard))
+                self.log = CrawlLog(log_folder, self.crawl_id, self._log_before(has_mail))
                 opened.callback(self.log.abandon)
             self._state = CrawlState(
                 self._store,
@@ -133,8 +133,8 @@ class LocalFrontier(Frontier):
             )
         self._executor = AdaptiveExecutor("frontier")
         self._broken: StoreError | None = None
-        # Of a shard, as of the last batch: see `CrawlState`.
-        self._is_shard = is_shard
+        # Of one of several hubs, as of the last batch: see `CrawlState`.
+        self._has_mail = has_mail
         self._addresses = addresses
         self.outbox: Mapping[int, tuple[int, int]] = {}
         self.inbox: Mapping[int, int] = {}
@@ -144,10 +144,10 @@ class LocalFrontier(Frontier):
     def __repr__(self) -> str:
         return f"<LocalFrontier {self._state!r}>"
 
-    def _log_before(self, is_shard: bool) -> Place | None:
+    def _log_before(self, has_mail: bool) -> Place | None:
         """Where the log of the run before ended."""
         place: Place | None = self._store.numbers.get("log")
-        if place is not None and is_shard and not Path(place["folder"]).exists():
+        if place is not None and has_mail and not Path(place["folder"]).exists():
             place = {**place, "size": 0}  # on another machine: nothing of it is missing here
         return place
 
@@ -197,7 +197,7 @@ class LocalFrontier(Frontier):
         await self._run(lambda: self._state.keep_command(row), moves=False, waits=True)
 
     async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
-        """Run `work` between two batches: what a shard is asked beside the frontier's interface.
+        """Run `work` between two batches: what a hub is asked beside the frontier's interface.
 
         `moves`: it may change `next_at`, `is_finished`, `outbox`, `inbox` or `fresh`.
         """
@@ -278,7 +278,7 @@ class LocalFrontier(Frontier):
     def _publish(self) -> None:
         self._next_at = self._state.next_at()
         self._finished = self._state.is_finished()
-        if self._is_shard:
+        if self._has_mail:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox
             self.fresh = self._state.fresh
 

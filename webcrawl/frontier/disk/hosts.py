@@ -194,7 +194,7 @@ def _has_kept(row: bytes) -> bool:
 
 
 def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
-    """The host that `host_row` wrote: idle, waiting or deferred. StoreError for a bad row."""
+    """The host that `_host_row` wrote: idle, waiting or deferred. StoreError for a bad row."""
     line, clocks, tallies, dns, retired, known, deferred = rows.read_plain(row)
     host_id, place, length, best = line
     queue = HostQueue(db, host_id, length, best and tuple(best))

@@ -29,8 +29,8 @@ def check_folder(
     """The identity of the crawl in `folder`, or of a new crawl, and warnings for the log.
 
     `folder` is None for a crawl in memory, which is new. `parts`: the folder gets these
-    rows (`rows.SHARD`, `rows.VISITS`). Opens all files once, reads their ends and the log: about a
-    second for 100 GB.
+    rows (`rows.MAILBOX`, `rows.VISITS`). Opens all files once, reads their ends and the log: about
+    a second for 100 GB.
     """
     form = rows.with_parts(rows.FORMAT, parts)
     if folder is None or not is_begun(folder):

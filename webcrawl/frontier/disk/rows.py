@@ -26,10 +26,9 @@ from webcrawl.frontier.store import Credit, StoreError, UrlStatus
 from webcrawl.items import Original
 
 FORMAT = 15  # of all rows; raised by a change that an older version would misread
-# Added to FORMAT for rows that not all folders have: the mail of a shard, and visits.
-SHARD, VISITS = 1, 2
-SHARD_FORMAT = FORMAT + SHARD
-FORMATS_READ = range(FORMAT, FORMAT + SHARD + VISITS + 1)
+# Added to FORMAT for rows that not all folders have: the mail of a hub, and visits.
+MAILBOX, VISITS = 1, 2
+FORMATS_READ = range(FORMAT, FORMAT + MAILBOX + VISITS + 1)
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
@@ -73,7 +72,7 @@ _read_status = _reader(UrlStatus)
 
 
 def has(form: int, part: int) -> bool:
-    """Whether a folder of format `form` has rows of `part`, SHARD or VISITS."""
+    """Whether a folder of format `form` has rows of `part`, MAILBOX or VISITS."""
     return bool((form - FORMAT) & part)
 
 
@@ -127,7 +126,7 @@ def deferred_place(key: bytes) -> tuple[int, float]:
 active_key: Callable[[int], bytes] = partial(_ID_KEY.pack, ACTIVE)  # of a host's id
 
 
-mail_key: Callable[[int, int], bytes] = partial(_MAIL_KEY.pack, MAIL)  # of a shard, and a number
+mail_key: Callable[[int, int], bytes] = partial(_MAIL_KEY.pack, MAIL)  # of a hub, and a number
 
 
 def mail_number(key: bytes) -> int:

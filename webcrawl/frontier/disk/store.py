@@ -9,7 +9,6 @@ Memory: that of `Database`, the heads of lines (`RowLine`), and the changes of t
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cached_property
@@ -36,7 +35,6 @@ from webcrawl.items import Original
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.robotsparsers import read_rules
 
-NONE_WAITS: Final = (sys.maxsize, 0)
 # Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
 # crawl may be such URLs.
 _REFUSED_WHEN_FOUND: Final[frozenset[CapReason]] = frozenset({"host_cap", "domain_cap"})
@@ -64,15 +62,15 @@ class Store:
         *,
         now: float = 0.0,
         utc_s: float = 0.0,
-        is_shard: bool = False,
+        has_mail: bool = False,
         has_visits: bool = False,
     ) -> None:
         """Resume the crawl in `folder`, or begin one. StoreError if that fails.
 
-        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`. `is_shard`: the
+        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`. `has_mail`: the
         store is given mail. `has_visits`: it is given visits.
         """
-        parts = rows.SHARD * is_shard | rows.VISITS * has_visits
+        parts = rows.MAILBOX * has_mail | rows.VISITS * has_visits
         row, self.warnings = check_folder(folder, identity or {}, parts=parts)
         self._db = Database(folder)
         with ExitStack() as opened:
@@ -82,7 +80,7 @@ class Store:
             numbers = read_numbers(self._db)
             opened.pop_all()
         self.crawl_id = crawl_id(row)
-        self.is_shard = rows.has(row["format"], rows.SHARD)
+        self.has_mail = rows.has(row["format"], rows.MAILBOX)
         self.resumed = numbers is not None
         self.numbers: Numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in
@@ -93,7 +91,7 @@ class Store:
         self.utc_s: float = max(utc_s, last_time - now)
         self.run = self.numbers.get("run", -1) + 1
         self.hosts = HostRows(self._db, self.numbers, self.run, self.utc_s)
-        self._mail: dict[int, RowLine] = {}  # by shard
+        self._mail: dict[int, RowLine] = {}  # by hub
         self.seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
         if rows.has(row["format"], rows.VISITS):
@@ -142,13 +140,13 @@ class Store:
     def keep_rules(self, origin: str, rules: RobotsRules) -> None:
         self._db.put(rows.RULES + origin.encode(), rules.to_bytes())
 
-    # Mail of a shard
+    # Mail of a hub
 
-    def mail_line(self, shard: int) -> RowLine:
-        """The rows of mail for `shard`, each with the number of its last mail in its key."""
-        line = self._mail.get(shard)
+    def mail_line(self, hub: int) -> RowLine:
+        """The rows of mail for `hub`, each with the number of its last mail in its key."""
+        line = self._mail.get(hub)
         if line is None:
-            line = self._mail[shard] = RowLine(self._db, rows.mail_key(shard, 0)[:3])
+            line = self._mail[hub] = RowLine(self._db, rows.mail_key(hub, 0)[:3])
         return line
 
     def keep_robots_task(self, origin: str, row: bytes) -> None:

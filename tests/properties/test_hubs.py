@@ -1,7 +1,7 @@
-"""Several frontiers as the shards of one crawl, judged as one crawl of one random world.
+"""Several frontiers as the hubs of one crawl, judged as one crawl of one random world.
 
-Each shard has some of the hosts and a clock of its own. The mail between the shards is lost,
-repeated and reordered at random, and shards on disk are killed at random. Still each URL that was
+Each hub has some of the hosts and a clock of its own. The mail between the hubs is lost,
+repeated and reordered at random, and hubs on disk are killed at random. Still each URL that was
 found is counted once, none is asked for twice or early, and no cash is lost.
 """
 
@@ -41,12 +41,12 @@ LATER_S = 100_000.0  # by then a host without an address is looked up again
 
 
 class SharedWorld(World):
-    """Hosts of several shards. Addresses belong to a shard: sharing them is not tested here."""
+    """Hosts of several hubs. Addresses belong to a hub: sharing them is not tested here."""
 
-    def __init__(self, setup: Setup, shards: int) -> None:
+    def __init__(self, setup: Setup, hubs: int) -> None:
         super().__init__(setup)
-        self.shard_of = {host: self.random.randrange(shards) for host in self.hosts}
-        self.ips = {host: f"{ip} of {self.shard_of[host]}" for host, ip in self.ips.items()}
+        self.hub_of = {host: self.random.randrange(hubs) for host in self.hosts}
+        self.ips = {host: f"{ip} of {self.hub_of[host]}" for host, ip in self.ips.items()}
         self.found: set[str] = set()
 
     def end(self, lease: Lease, now: float) -> Outcome:
@@ -54,8 +54,8 @@ class SharedWorld(World):
         of_home = self.rules[task.home if task else lease.host]
         before = dict(of_home)
         outcome = super().end(lease, now)
-        if task and self.shard_of[task.home] != self.shard_of[lease.host]:
-            of_home.clear()  # its shard does not know the rules before they arrive there
+        if task and self.hub_of[task.home] != self.hub_of[lease.host]:
+            of_home.clear()  # its hub does not know the rules before they arrive there
             of_home.update(before)
         if isinstance(outcome, Fetched):
             self.found |= {link.url for link in outcome.links}
@@ -68,8 +68,8 @@ class SharedWorld(World):
 
 
 @dataclass
-class Shard:
-    """A shard, the leases that are out with their ends, and its monotonic time at the beginning."""
+class Hub:
+    """A hub, the leases that are out with their ends, and its monotonic time at the beginning."""
 
     number: int
     frontier: LocalFrontier
@@ -89,11 +89,11 @@ class Others:
     """A `mailbox.Abroad`."""
 
     world: SharedWorld
-    shard: int
+    hub: int
 
-    def shard_of(self, host: str) -> int | None:
-        shard = self.world.shard_of[host]
-        return None if shard == self.shard else shard
+    def hub_of(self, host: str) -> int | None:
+        hub = self.world.hub_of[host]
+        return None if hub == self.hub else hub
 
 
 class Killed(Exception):  # noqa: N818  (it is no error)
@@ -101,28 +101,28 @@ class Killed(Exception):  # noqa: N818  (it is no error)
 
 
 class Cluster:
-    """The shards, and the mail under way between them. `folder`: of shards on disk."""
+    """The hubs, and the mail under way between them. `folder`: of hubs on disk."""
 
-    def __init__(self, setup: Setup, shards: int, folder: str | None = None) -> None:
+    def __init__(self, setup: Setup, hubs: int, folder: str | None = None) -> None:
         self.setup = setup
-        self.world = world = SharedWorld(setup, shards)
+        self.world = world = SharedWorld(setup, hubs)
         self.folder = folder
         self.random = world.random
-        clocks = [world.random.choice([1.0, 5_000.0]) for _ in range(shards)]
-        self.shards = [Shard(n, self.make(n, clocks[n]), [], clocks[n]) for n in range(shards)]
+        clocks = [world.random.choice([1.0, 5_000.0]) for _ in range(hubs)]
+        self.hubs = [Hub(n, self.make(n, clocks[n]), [], clocks[n]) for n in range(hubs)]
         # (sender, receiver, number of the first mail or watermark, mail or None)
         self.under_way: list[tuple[int, int, int, list[Mail] | None]] = []
         self.turn = 0
 
-    def make(self, shard: int, now: float) -> LocalFrontier:
-        setup, others, rules = self.setup, Others(self.world, shard), HostRules()
+    def make(self, hub: int, now: float) -> LocalFrontier:
+        setup, others, rules = self.setup, Others(self.world, hub), HostRules()
         ordering = ORDERINGS[setup.order]()
         caps = Caps(per_host=setup.cap, per_ip=setup.cap)
         policy = setup.policy(rules)
         if self.folder is None:
             return memory_frontier(policy, ordering=ordering, caps=caps, abroad=others)
         return LocalFrontier(
-            Path(self.folder, str(shard)),
+            Path(self.folder, str(hub)),
             policy,
             ordering=ordering,
             caps=caps,
@@ -134,51 +134,51 @@ class Cluster:
 
     @property
     def frontiers(self) -> list[LocalFrontier]:
-        return [shard.frontier for shard in self.shards]
+        return [hub.frontier for hub in self.hubs]
 
     @property
     def is_finished(self) -> bool:
         return all(each.is_finished() and not waiting(each) for each in self.frontiers)
 
     async def run(self, urls: list[str], now: float = 0.0) -> None:
-        """The whole crawl. `now` is the time since each shard's own beginning."""
+        """The whole crawl. `now` is the time since each hub's own beginning."""
         self.world.found |= set(urls)
-        first = self.random.choice(self.shards)
+        first = self.random.choice(self.hubs)
         await first.frontier.put([link(url) for url in urls], now + first.clock)
         for _ in range(20_000):
             if self.folder is not None and self.random.random() < 0.02:
-                await self.kill(self.random.choice(self.shards), now)
+                await self.kill(self.random.choice(self.hubs), now)
             await self.carry(now)
             if self.is_finished:
                 return
-            for shard in self.shards:
-                await self.begin(shard, now)
+            for hub in self.hubs:
+                await self.begin(hub, now)
             now = await self.end_one(now)
         raise AssertionError("it does not end")
 
-    async def begin(self, shard: Shard, now: float) -> None:
-        """Lease what `shard` has."""
-        shard.frontier.audit()
-        known = shard.frontier._state._bench.hosts
-        assert {self.world.shard_of[host] for host in known} <= {shard.number}
+    async def begin(self, hub: Hub, now: float) -> None:
+        """Lease what `hub` has."""
+        hub.frontier.audit()
+        known = hub.frontier._state._bench.hosts
+        assert {self.world.hub_of[host] for host in known} <= {hub.number}
         for lane in reversed(Lane):
-            for lease in await shard.frontier.acquire(now + shard.clock, 3, lane):
-                assert self.world.shard_of[lease.host] == shard.number
-                self.world.begin(lease, now + shard.clock)
+            for lease in await hub.frontier.acquire(now + hub.clock, 3, lane):
+                assert self.world.hub_of[lease.host] == hub.number
+                self.world.begin(lease, now + hub.clock)
                 self.turn += 1
-                heappush(shard.ends, (now + self.random.random() * 4, self.turn, lease))
+                heappush(hub.ends, (now + self.random.random() * 4, self.turn, lease))
 
     async def end_one(self, now: float) -> float:
         """The next lease that ends, if it is before the next one that may begin: the new time."""
         ready_at = min(
-            each.frontier.next_at(lane) - each.clock for each in self.shards for lane in Lane
+            each.frontier.next_at(lane) - each.clock for each in self.hubs for lane in Lane
         )
-        shard = min(self.shards, key=lambda each: each.ends[0][0] if each.ends else FOREVER)
-        if shard.ends and shard.ends[0][0] <= max(ready_at, now):
-            now = max(now, shard.ends[0][0])
-            _, _, lease = heappop(shard.ends)
-            here = now + shard.clock
-            await shard.frontier.release([(lease, self.world.end(lease, here))], here)
+        hub = min(self.hubs, key=lambda each: each.ends[0][0] if each.ends else FOREVER)
+        if hub.ends and hub.ends[0][0] <= max(ready_at, now):
+            now = max(now, hub.ends[0][0])
+            _, _, lease = heappop(hub.ends)
+            here = now + hub.clock
+            await hub.frontier.release([(lease, self.world.end(lease, here))], here)
         elif ready_at < FOREVER:
             now = max(now, ready_at)
         else:
@@ -189,13 +189,13 @@ class Cluster:
     async def carry(self, now: float) -> None:
         """Send some mail, and let some arrive, in any order; it may be lost or repeated."""
         random = self.random
-        for shard in self.shards:
-            for to, (first, last) in shard.frontier.outbox.items():
+        for hub in self.hubs:
+            for to, (first, last) in hub.frontier.outbox.items():
                 if last >= first and random.random() < 0.3:
                     after = random.randint(first - 1, last)
-                    mail = await shard.unsent(to, after, random.randint(1, 6))
+                    mail = await hub.unsent(to, after, random.randint(1, 6))
                     assert len(mail) <= last - after
-                    self.under_way.append((shard.number, to, after + 1, mail))
+                    self.under_way.append((hub.number, to, after + 1, mail))
         while self.under_way and random.random() < 0.6:
             letter = self.under_way.pop(random.randrange(len(self.under_way)))
             if random.random() < 0.2:
@@ -206,26 +206,26 @@ class Cluster:
     async def arrive(
         self, sender: int, to: int, number: int, mail: list[Mail] | None, now: float
     ) -> None:
-        shard = self.shards[to]
+        hub = self.hubs[to]
         if mail is None:
-            await shard.frontier.call(lambda state: state.sent(sender, number))
+            await hub.frontier.call(lambda state: state.sent(sender, number))
             return
-        before = shard.frontier.inbox.get(sender, 0)
+        before = hub.frontier.inbox.get(sender, 0)
         if number > before + 1:  # a session with a gap has ended
             return
         if self.folder is not None and self.random.random() < 0.05:
-            await self.killed_in_receive(shard, sender, number, mail, now)
-            after = shard.frontier.inbox.get(sender, 0)
+            await self.killed_in_receive(hub, sender, number, mail, now)
+            after = hub.frontier.inbox.get(sender, 0)
         else:
-            after = await shard.receive(sender, number, mail, now)
-        assert after == shard.frontier.inbox.get(sender, 0) >= before
+            after = await hub.receive(sender, number, mail, now)
+        assert after == hub.frontier.inbox.get(sender, 0) >= before
         for each in mail[before + 1 - number :] if after > before else ():
             if isinstance(each, RobotsAnswered):
                 self.world.rules_arrive(each)
         self.under_way.append((to, sender, after, None))
 
     async def killed_in_receive(
-        self, shard: Shard, sender: int, number: int, mail: list[Mail], now: float
+        self, hub: Hub, sender: int, number: int, mail: list[Mail], now: float
     ) -> None:
         """A kill right before or after the commit of `mail`."""
         commit, is_before = Database.commit, self.random.random() < 0.5
@@ -237,18 +237,18 @@ class Cluster:
 
         with pytest.MonkeyPatch.context() as patch, suppress(Killed):
             patch.setattr(Database, "commit", killed)
-            await shard.receive(sender, number, mail, now)
-        await self.kill(shard, now)
+            await hub.receive(sender, number, mail, now)
+        await self.kill(hub, now)
 
-    async def kill(self, shard: Shard, now: float) -> None:
-        for _, _, lease in shard.ends:
-            self.world.killed(lease, now + shard.clock)
-        shard.ends.clear()
-        await shard.frontier.close()
-        shard.frontier = self.make(shard.number, now + shard.clock)
+    async def kill(self, hub: Hub, now: float) -> None:
+        for _, _, lease in hub.ends:
+            self.world.killed(lease, now + hub.clock)
+        hub.ends.clear()
+        await hub.frontier.close()
+        hub.frontier = self.make(hub.number, now + hub.clock)
 
     def judge(self) -> None:
-        """All that was found was counted once, at one shard; no cash is lost."""
+        """All that was found was counted once, at one hub; no cash is lost."""
         counters = [each.counters for each in self.frontiers]
         for each in counters:
             ended = each.crawled + each.dropped.total() + each.kept.total()
@@ -273,8 +273,8 @@ def waiting(frontier: LocalFrontier) -> bool:
 
 @settings(max_examples=max(30, settings().max_examples // 4))
 @given(SETUPS, st.integers(2, 4))
-def test_shards_are_one_crawl(setup: Setup, shards: int) -> None:
-    cluster = Cluster(setup, shards)
+def test_hubs_are_one_crawl(setup: Setup, hubs: int) -> None:
+    cluster = Cluster(setup, hubs)
     asyncio.run(cluster.run(seeds(cluster.world)))
     cluster.judge()
 
@@ -282,13 +282,13 @@ def test_shards_are_one_crawl(setup: Setup, shards: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=max(10, settings().max_examples // 10))
 @given(SETUPS, st.integers(2, 4))
-def test_shards_that_are_killed_repeatedly_are_one_crawl(setup: Setup, shards: int) -> None:
+def test_hubs_that_are_killed_repeatedly_are_one_crawl(setup: Setup, hubs: int) -> None:
     async def run(cluster: Cluster) -> None:
         await cluster.run(seeds(cluster.world))
         cluster.judge()
         cluster.world.trouble, cluster.world.host_asked, cluster.world.ip_asked = 0.0, {}, {}
-        for shard in cluster.shards:
-            await cluster.kill(shard, LATER_S)
+        for hub in cluster.hubs:
+            await cluster.kill(hub, LATER_S)
         await cluster.run([], LATER_S)
         cluster.judge()
         kept = sum(each.counters.kept.total() for each in cluster.frontiers)
@@ -297,4 +297,4 @@ def test_shards_that_are_killed_repeatedly_are_one_crawl(setup: Setup, shards: i
             await each.close()
 
     with TemporaryDirectory() as folder:
-        asyncio.run(run(Cluster(setup, shards, folder)))
+        asyncio.run(run(Cluster(setup, hubs, folder)))
