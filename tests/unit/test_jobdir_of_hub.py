@@ -15,7 +15,7 @@ from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.commands.frontier import Command as ShowFrontier
 from webcrawl.config.joining import claim
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.disk.frontier import JobFolder, LocalFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 from webcrawl.spiders.broad import BroadSpider
@@ -82,14 +82,27 @@ def test_a_hub_is_no_crawl_of_its_own(jobdir: Path) -> None:
         LocalFrontier(jobdir, refuses_shards=True)
 
 
+def claimed(jobdir: Path, hubs: int) -> int:
+    settings = get_project_settings()
+    chosen = {"CLUSTER": "nats://bus.test", "CLUSTER_HUBS": hubs, "JOBDIR": str(jobdir)}
+    settings.setdict(chosen, "cmdline")
+    return claim(Crawler(BroadSpider, settings), {})
+
+
 @pytest.mark.parametrize("hubs", [1, 2])
 def test_another_number_of_hubs_is_one_line(
     hubs: int, jobdir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = get_project_settings()
-    chosen = {"CLUSTER": "nats://bus.test", "CLUSTER_HUBS": hubs, "JOBDIR": str(jobdir)}
-    settings.setdict(chosen, "cmdline")
-    assert claim(Crawler(BroadSpider, settings), {}) == 2
+    assert claimed(jobdir, hubs) == 2
     assert capsys.readouterr().err == (
         f"CLUSTER_HUBS = {hubs} cannot be used: 3, with which JOBDIR was begun\n"
     )
+
+
+def test_a_jobdir_in_use_is_an_error_as_with_one_hub(
+    jobdir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = JobFolder(jobdir)
+    assert claimed(jobdir, HUBS) == 1
+    assert capsys.readouterr().err.startswith(f"JOBDIR: {jobdir} is in use by")
+    running.close()

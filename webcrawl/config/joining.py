@@ -81,7 +81,7 @@ def claim(crawler: Crawler, arguments: dict[str, Any]) -> int:
         return 130
     except (StoreError, ClaimError) as error:
         print(f"JOBDIR: {error}", file=sys.stderr, flush=True)
-        return 2
+        return 1
     except (Refused, SettingError) as error:
         _say(str(error))
         return 2
