@@ -449,6 +449,11 @@ def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureF
         assert caplog.text.count(line) == 2  # by each of the others
         world.hubs[1] = world.start(1)
         await asyncio.sleep(60.0)
+        world.hubs[1].kill()
+        await asyncio.sleep(60.0)
+        assert caplog.text.count(line) == 2, "it has been said lately"
+        world.hubs[1] = world.start(1)
+        await asyncio.sleep(60.0)
         assert world.ends == ["", "", ""]
         world.works[2].unapplied = 0
         await world.until(100, met=HUBS)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from scrapy.exceptions import UsageError
+from scrapy.utils.project import get_project_settings
 
 from webcrawl.fetch.signing import DIRECTORY_PATH
-from webcrawl.tools.botpage.command import _keys_path, _prefixes
+from webcrawl.tools.botpage.command import Command, _keys_path, _prefixes
 from webcrawl.tools.botpage.page import Bot, address_list, html, missing, write_botpage
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -141,3 +143,16 @@ def test_the_prefixes_of_the_command_line() -> None:
     for bad in ("", "192.0.2.0/28,", "192.0.2.0/28,x"):
         with pytest.raises(UsageError, match="give prefixes"):
             _prefixes([bad])
+
+
+def test_the_settings_of_a_hub_make_a_page(tmp_path: Path) -> None:
+    """Without its bus and its folders."""
+    command, missing_folder = Command(), tmp_path / "file" / "job"
+    (tmp_path / "file").touch()
+    command.settings = settings = get_project_settings()
+    hub = {"CLUSTER": "nats://bus.test", "CLUSTER_HUBS": 2}
+    folders = dict.fromkeys(("CLUSTER_CHECKPOINTS", "JOBDIR"), str(missing_folder))
+    settings.setdict(hub | folders, "cmdline")
+    command.run([], Namespace(address=[], also_key=[], new_key=None, to=str(tmp_path / "page")))
+    assert command.exitcode == 0
+    assert (tmp_path / "page" / "index.html").exists()

@@ -125,6 +125,10 @@ def test_a_hub_and_a_fetcher_pass_the_check_before_a_crawl(tmp_path: Path) -> No
         ({"CLUSTER_HUBS": 257}, "CLUSTER_HUBS = 257 cannot be used"),
         ({"CLUSTER": "", "CLUSTER_HUBS": 2}, "CLUSTER_HUBS = 2 cannot be used: 1 without CLUSTER"),
         (
+            {"CLUSTER": "", "CLUSTER_CHECKPOINTS": "."},
+            "CLUSTER_CHECKPOINTS = '.' cannot be used: unset without CLUSTER",
+        ),
+        (
             {"FRONTIER_STORE": "memory", "JOBDIR": "job"},
             "FRONTIER_STORE = 'memory' cannot be used: 'disk' for a hub of the CLUSTER",
         ),

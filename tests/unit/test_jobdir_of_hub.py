@@ -1,4 +1,4 @@
-"""`scrapy explain` and `scrapy frontier` with the JOBDIR of one of several hubs."""
+"""`scrapy explain`, `scrapy frontier` and a crawl with the JOBDIR of one of several hubs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.commands.frontier import Command as ShowFrontier
+from webcrawl.config.joining import claim
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.disk.frontier import JobFolder, LocalFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
+from webcrawl.spiders.broad import BroadSpider
 from webcrawl.tools.explain.command import Command as Explain
 
 HUB, HUBS = 1, 3
@@ -77,3 +80,29 @@ def test_a_hub_is_no_crawl_of_its_own(jobdir: Path) -> None:
     """Its links to other hubs would wait for ever."""
     with pytest.raises(StoreError, match="is one of several hubs of a crawl"):
         LocalFrontier(jobdir, refuses_hubs=True)
+
+
+def claimed(jobdir: Path, hubs: int) -> int:
+    settings = get_project_settings()
+    chosen = {"CLUSTER": "nats://bus.test", "CLUSTER_HUBS": hubs, "JOBDIR": str(jobdir)}
+    settings.setdict(chosen, "cmdline")
+    return claim(Crawler(BroadSpider, settings), {})
+
+
+@pytest.mark.parametrize("hubs", [1, 2])
+def test_another_number_of_hubs_is_one_line(
+    hubs: int, jobdir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert claimed(jobdir, hubs) == 2
+    assert capsys.readouterr().err == (
+        f"CLUSTER_HUBS = {hubs} cannot be used: 3, with which JOBDIR was begun\n"
+    )
+
+
+def test_a_jobdir_in_use_is_an_error_as_with_one_hub(
+    jobdir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = JobFolder(jobdir)
+    assert claimed(jobdir, HUBS) == 1
+    assert capsys.readouterr().err.startswith(f"JOBDIR: {jobdir} is in use by")
+    running.close()

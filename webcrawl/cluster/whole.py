@@ -304,8 +304,7 @@ class WholeCrawl:
         line = "" if self.share.end or now < self._busy_at + IDLE_S else self._waits_for()
         if line and (line != self._line or now >= self._line_at + AGAIN_S):
             logger.warning("%s", line)
-            self._line_at = now
-        self._line = line
+            self._line, self._line_at = line, now
 
     def _waits_for(self) -> str:
         away, here = self.away, "Nothing is left to do here"

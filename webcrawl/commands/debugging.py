@@ -32,6 +32,7 @@ DELAY_S = 1.0  # between robots.txt and the one page that a person asks for, as 
 SETTINGS: dict[str, Any] = {
     "CLOSESPIDER_PAGECOUNT": 0,
     "CLUSTER": "",
+    "CLUSTER_CHECKPOINTS": None,
     "CLUSTER_HUBS": 1,
     "CRAWL_LOG": False,
     "CRAWL_PROCESSES": 1,

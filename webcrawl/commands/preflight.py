@@ -17,7 +17,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
-from webcrawl.config.build import hubs_from, processes_from, share_of
+from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import check_live, problems_of
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
@@ -64,8 +64,8 @@ def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespac
     except KeyboardInterrupt:  # while the check waits for standard input
         command.exitcode = 130
         return
-    if hubs_from(crawler.settings) > 1:
-        from webcrawl.config import joining  # noqa: PLC0415  (only several hubs load nats-py here)
+    if crawler.settings.get("CLUSTER"):
+        from webcrawl.config import joining  # noqa: PLC0415  (only with CLUSTER nats-py is loaded)
 
         command.exitcode = joining.claim(crawler, opts.spargs)
         if command.exitcode:

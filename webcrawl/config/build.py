@@ -28,7 +28,6 @@ from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
 from webcrawl.admission.runner import Admissions
 from webcrawl.admission.sitemaps import Sitemaps
-from webcrawl.cluster.packets import SILENCE_S
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
@@ -219,7 +218,7 @@ def _own_frontier_from(
         log_folder=log_folder,
         now=now,
         utc_s=utc_s,
-        others_ask_s=SILENCE_S if settings.get("CLUSTER") else 0.0,
+        others_ask_s=_others_ask_s(settings),
         refuses_hubs=several is None,
         abroad=several.abroad if several is not None else None,
         addresses=several.addresses if several is not None else None,
@@ -227,6 +226,15 @@ def _own_frontier_from(
         mail_after=several.claim.mail_after if several is not None else 0,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
+
+
+def _others_ask_s(settings: BaseSettings) -> float:
+    """How long fetchers of an earlier run may send requests."""
+    if not settings.get("CLUSTER"):
+        return 0.0
+    from webcrawl.cluster.packets import SILENCE_S  # noqa: PLC0415  (only CLUSTER needs it)
+
+    return SILENCE_S
 
 
 def hubs_from(settings: BaseSettings) -> int:

@@ -59,8 +59,8 @@ def check(settings: BaseSettings) -> list[str]:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
         if settings.get("JOBDIR"):
             problems += _problems_of_hub(settings)
-    elif (hubs := read(settings, "CLUSTER_HUBS", int)) > 1:  # each would crawl the same hosts
-        problems.append(str(SettingError("CLUSTER_HUBS", hubs, "1 without CLUSTER")))
+    else:
+        problems += _problems_without_cluster(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
@@ -101,6 +101,18 @@ def _problems_of_hub(settings: BaseSettings) -> list[str]:
     if store != "disk":
         return [str(SettingError("FRONTIER_STORE", store, "'disk' for a hub of the CLUSTER"))]
     return []
+
+
+def _problems_without_cluster(settings: BaseSettings) -> list[str]:
+    """One line for each promise of a cluster that this machine alone would not keep."""
+    problems = []
+    hubs, checkpoints = read(settings, "CLUSTER_HUBS", int), settings.get("CLUSTER_CHECKPOINTS")
+    if hubs > 1:  # each would crawl the same hosts
+        problems.append(str(SettingError("CLUSTER_HUBS", hubs, "1 without CLUSTER")))
+    if checkpoints:  # none would be made
+        error = SettingError("CLUSTER_CHECKPOINTS", checkpoints, "unset without CLUSTER")
+        problems.append(str(error))
+    return problems
 
 
 def problems_of(

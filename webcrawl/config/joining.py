@@ -64,11 +64,14 @@ def join(crawler: Crawler) -> dict[str, Any] | int:
 def claim(crawler: Crawler, arguments: dict[str, Any]) -> int:
     """Let this process be one of several hubs: the one of its JOBDIR, or one without an owner.
 
-    `arguments` are those of the spider. Returns the exit code if it cannot be one, else 0.
+    `arguments` are those of the spider. Returns the exit code if it cannot be one, else 0. The only
+    hub of a crawl claims nothing.
     """
     jobdir = job_folder(crawler.settings)
     assert jobdir is not None
     try:
+        if hubs_from(crawler.settings) == 1 and read_claim(jobdir) is None:
+            return 0
         job = JobFolder(jobdir)
         try:
             crawl_of(crawler).claim = _claim(crawler, jobdir, arguments)
@@ -78,7 +81,7 @@ def claim(crawler: Crawler, arguments: dict[str, Any]) -> int:
         return 130
     except (StoreError, ClaimError) as error:
         print(f"JOBDIR: {error}", file=sys.stderr, flush=True)
-        return 2
+        return 1
     except (Refused, SettingError) as error:
         _say(str(error))
         return 2

@@ -11,6 +11,8 @@ In reading order:
 - `report`: writes report.json and report.txt when the spider closes.
 - `series`: writes the time series of the counts.
 - `processes`: starts and watches the other processes of a crawl; each of them runs `worker`.
+- `hub`: serves fetchers on other machines (CLUSTER); each of them runs `fetcher`. `hubprocess`: one
+  of several hubs, as the other ones see it.
 - `closespider`, `feeds`, `remotecontrol`, `spiderstate`: in place of Scrapy's extensions.
 - `allocator`, `garbage`: tune memory and garbage collection.
 """

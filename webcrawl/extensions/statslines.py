@@ -177,7 +177,7 @@ class Speaker:
         self._say(*self._summary)
 
     def _bits(self) -> int:
-        return 8 * (self.counters.page_bytes + self.counters.robots_bytes)
+        return 8 * self.counters.wire_bytes
 
 
 def _set_all(stats: StatsCollector, values: dict[str, float]) -> None:

@@ -129,6 +129,11 @@ class Counters:
     conditional: Counter[str] = field(default_factory=Counter)
     dedup: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes on the wire of all answers."""
+        return self.page_bytes + self.robots_bytes
+
     def count_found(self, urls: Iterable[str]) -> None:
         """Count new URLs by level."""
         levels = self.levels

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal, NamedTuple
 EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LABELS_MAX: Final = 100  # values of one label; the rest is added up as "more"
 STATES: Final = ("running", "paused", "outage", "closing")
-
-
 _FUNNEL: Final = ("extracted", "host_passed", "ip_passed", "robots_passed", "crawled")
 
 Labels = Mapping[str, str]

@@ -36,7 +36,7 @@ def sample(
     return Sample(
         elapsed_s,
         counters.crawled,
-        counters.page_bytes + counters.robots_bytes,
+        counters.wire_bytes,
         dict(counters.stage_ended),
         dict(counters.stage_us),
         processes,

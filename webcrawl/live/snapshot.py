@@ -2,8 +2,8 @@
 
 docs/watching.md explains the numbers. With several processes, and with fetchers on other machines,
 it is the whole crawl; with several hubs this hub, and the whole crawl in `whole`. Only a process
-with a frontier makes snapshots.
-Nothing is measured for it while nobody asks, except counts that cost 0.2 µs each.
+with a frontier makes snapshots. Nothing is measured for it while nobody asks, except counts that
+cost 0.2 µs each.
 """
 
 from __future__ import annotations

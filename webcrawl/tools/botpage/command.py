@@ -26,6 +26,7 @@ from webcrawl.wording import utc_now
 _UNUSED = {
     "CLUSTER": "",
     "CLUSTER_CHECKPOINTS": None,
+    "CLUSTER_HUBS": 1,
     "JOBDIR": None,
     "PROXY": "",
     "REPORT_DIR": "",
