@@ -18,6 +18,7 @@ SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
 PACKET_BYTES: Final = 256 * 1024  # of data in one message; NATS allows 1 MB by default
 _PARTS_MAX: Final = 256  # of a brief
 
+B = TypeVar("B")  # bytes, or what a decoder takes in their place
 T = TypeVar("T")
 
 # Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
@@ -137,10 +138,10 @@ ToFetcher = Brief | BriefPart | Welcome | Refusal | Over | Packet
 encode: Callable[[ToHub | ToFetcher], bytes] = Encoder().encode
 
 
-def untrusted(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+def untrusted(decode: Callable[[B], T]) -> Callable[[B], T]:
     """`decode` for bytes that anybody may have sent: DecodeError is its only exception."""
 
-    def read(data: bytes) -> T:
+    def read(data: B) -> T:
         try:
             return decode(data)
         except (UnicodeDecodeError, RecursionError) as error:

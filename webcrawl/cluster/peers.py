@@ -168,7 +168,7 @@ class Peers:
     async def open(self) -> None:
         """All callbacks were added."""
         kinds: Any = Union[tuple(self._on_letter)]  # noqa: UP007  (known only now)
-        self._decode = Decoder(kinds).decode
+        self._decode = untrusted(Decoder(kinds).decode)
         await self._bus.subscribe(peer_subject(self.number), self.receive)
 
     # The interface: `cluster.mesh`
