@@ -117,13 +117,11 @@ class HubSteering:
 
     is_paused -- hub 0: whether it has paused all hubs; None: nothing was ordered in its run
     on_obeyed -- this hub has carried out all orders
-    garbage -- orders that cannot be obeyed
     """
 
     def __init__(self, mesh: Mesh, server: FrontierServer, process: Obedient) -> None:
         self.is_paused: bool | None = None
         self.on_obeyed: Callable[[], None] = lambda: None
-        self.garbage = 0
         self._mesh = mesh
         self._server = server
         self._process = process
@@ -193,7 +191,6 @@ class HubSteering:
                 raise ValueError("only hub 0 gives orders")
             _added(self._server.orders, obey.allow, obey.deny)
         except ValueError as error:  # ScopeError too
-            self.garbage += 1
             line = "Hub %d has sent orders that are not obeyed: %s"
             logger.error(line, hub, printable(str(error)[:500]))
         else:
