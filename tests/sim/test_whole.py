@@ -542,7 +542,7 @@ def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url
         assert world.hubs[0].commands == [("target", ("5",), "scrapy ctl at hub 1")]
         with pytest.raises(SteeringError, match=r"^there is no deny$"):
             await asking.ask(0, "deny", ["a.test"])
-        assert await asking.ask(2, "explain", ["http://a.test/"]) == "http://a.test/\nFetched."
+        assert await asking.explain(2, "http://a.test/") == ["http://a.test/", "Fetched."]
         with pytest.raises(SteeringError, match=r"^it is not of this hub$"):
             await asking.ask(2, "explain", ["bad"])
         with pytest.raises(SteeringError, match=r"^only hub 0 carries out commands$"):

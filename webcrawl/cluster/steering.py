@@ -28,7 +28,7 @@ from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 
-EXPLAIN: Final = "explain"  # the command that asks why a URL is fetched or not
+_EXPLAIN: Final = "explain"  # the command that asks why a URL is fetched or not
 OBEY_S: Final = 8.0  # for all hubs to obey
 ANSWER_S: Final = 15.0  # for hub 0 to answer a command: longer, since it waits for all
 
@@ -227,9 +227,13 @@ class HubSteering:
             raise SteeringError(text)
         return text
 
+    async def explain(self, hub: int, url: str) -> list[str]:
+        """Why `hub` fetches its URL or not. SteeringError."""
+        return (await self.ask(hub, _EXPLAIN, [url])).split("\n")
+
     async def _answer(self, hub: int, command: Command) -> None:
         try:
-            if command.command == EXPLAIN and len(command.arguments) == 1:
+            if command.command == _EXPLAIN and len(command.arguments) == 1:
                 text = "\n".join(await self._process.explain(command.arguments[0]))
             elif self._mesh.number == 0:
                 by = f"scrapy ctl at hub {hub}"

@@ -16,7 +16,6 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.buckets import Buckets
-from webcrawl.cluster.steering import EXPLAIN
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
@@ -93,10 +92,10 @@ class LiveCrawl:
         hub = Buckets(whole.hubs).hub_of(host_of(url)) if whole is not None else 0
         if whole is not None and hub != whole.number:
             try:
-                answer = await whole.steering.ask(hub, EXPLAIN, [url])
+                lines = await whole.steering.explain(hub, url)
             except SteeringError as error:
                 raise RefusalError(503, one_line(f"it is a URL of hub {hub}: {error}")) from None
-            return [*answer.split("\n"), f"Of hub {hub}."]
+            return [*lines, f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
         settings = self._crawler.settings
