@@ -15,8 +15,7 @@ from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.mesh import Letter
-from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Letter
 from webcrawl.cluster.peers import PeerPacket, Peers, _encode, peer_subject
 
 LONGEST_FETCH_S = 5.0

@@ -21,8 +21,7 @@ from tests.sim.network import Loop
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.ends import STOPPED, End, Ends
-from webcrawl.cluster.mesh import Letter
-from webcrawl.cluster.packets import TICK_S
+from webcrawl.cluster.packets import TICK_S, Letter
 from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.steering import Obey, Reached
 from webcrawl.cluster.target import PORTION_MAX, Leader, Report, Word

@@ -24,7 +24,7 @@ from msgspec import DecodeError, Meta
 from msgspec.msgpack import Decoder
 from msgspec.structs import astuple
 
-from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.packets import Letter
 from webcrawl.frontier.lease import LISTED, Link
 from webcrawl.frontier.mailbox import (
     FoundLink,

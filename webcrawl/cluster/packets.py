@@ -1,4 +1,4 @@
-"""What hub and fetchers send to each other on the bus: control messages, and packets of streams.
+"""What hubs and fetchers send on the bus: control messages, packets of streams, and letters.
 
 All are structs in MessagePack, of checked types; `read_by_hub` and `read_by_fetcher` raise
 DecodeError for anything else. There is no code in them, and no pickle.
@@ -29,6 +29,14 @@ SessionName = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\.[0-9a-z]{1,32}\Z")
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
     """An array that begins with the name of its class."""
+
+
+class Letter(_Tagged, frozen=True):
+    """A message from hub to hub (`peers`), of plain values. Each module there has its own kinds.
+
+    Its types are tested when it arrives; its receiver tests what it means before it keeps or obeys
+    it.
+    """
 
 
 class Packet(_Tagged, frozen=True):
