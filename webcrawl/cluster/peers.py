@@ -138,6 +138,7 @@ class Peers:
     All calls and callbacks are in the thread of the event loop. A callback is called in the order
     in which it was added, and must not raise for what another hub has sent.
 
+    others -- the numbers of the other hubs
     longest_fetch_s -- from a request to the end of its fetch
     new_name -- a name that no session had before
     """
@@ -153,6 +154,7 @@ class Peers:
     ) -> None:
         self.number = claim.number
         self.hubs = claim.hubs
+        self.others = tuple(hub for hub in range(claim.hubs) if hub != claim.number)
         self.serves_until = -inf
         self._bus = bus
         self._crawl = claim.crawl
@@ -161,7 +163,7 @@ class Peers:
         # The other end ends the session within SILENCE_S after this one, and its fetchers theirs
         # with it within another one.
         self._lost_ticks = (2 * SILENCE_S + longest_fetch_s) / TICK_S
-        self._peers = {hub: _Peer(hub) for hub in range(self.hubs) if hub != self.number}
+        self._peers = {hub: _Peer(hub) for hub in self.others}
         self._on_letter: defaultdict[type[Letter], list[Callable[[int, Any], None]]]
         self._on_letter = defaultdict(list)
         self._on_begin: list[Callable[[int, bool], None]] = []

@@ -156,7 +156,7 @@ class HubSteering:
         """
         self.is_paused = self.is_paused if is_paused is None else is_paused
         letter = self.state(retry)
-        others = [hub for hub in range(self._peers.hubs) if hub != self._peers.number]
+        others = self._peers.others
         hubs = [hub for hub in others if self._peers.is_connected(hub)]
         for hub in hubs:
             self._peers.send(hub, letter)

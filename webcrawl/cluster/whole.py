@@ -100,7 +100,6 @@ class WholeCrawl:
         self._declaring: asyncio.Task[None] | None = None
         self._clock = clock
         self._utc = utc
-        self._others = tuple(hub for hub in range(peers.hubs) if hub != peers.number)
         self._leader = Leader(peers.hubs, server.target)  # only hub 0's is used
         self._counted_at = self._busy_at = clock()
         self._was_held = True
@@ -127,7 +126,7 @@ class WholeCrawl:
     @property
     def away(self) -> list[int]:
         """The hubs without a session with this one."""
-        return [hub for hub in self._others if not self._peers.is_connected(hub)]
+        return [hub for hub in self._peers.others if not self._peers.is_connected(hub)]
 
     def _begin(self, hub: int, was_lost: bool) -> None:
         """A lost hub keeps its places of the target: nobody else uses them."""
@@ -148,7 +147,7 @@ class WholeCrawl:
             self._leader.end(hub)
 
     def _send_to_all(self, letter: Letter) -> None:
-        for hub in self._others:
+        for hub in self._peers.others:
             self._peers.send(hub, letter)
 
     async def run(self) -> None:
@@ -258,7 +257,7 @@ class WholeCrawl:
                 break
             await asyncio.sleep(STEP_S)
         if not self._leader.goal and (self.away or not self._leader.is_recalled):
-            hubs = _hubs(self.away or self._others)
+            hubs = _hubs(self.away or self._peers.others)
             raise SteeringError(f"no target can be set without the answer of {hubs}")
         return self._leader.lowest
 
