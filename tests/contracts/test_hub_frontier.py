@@ -23,7 +23,8 @@ from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Link
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import Orders
+from webcrawl.hub.wire import Exit, Orders, frame
+from webcrawl.hub.wire import encode as encode_message
 
 BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
 
@@ -253,6 +254,21 @@ def test_a_fetcher_that_sends_what_cannot_be_carried_out_gets_no_session_for_a_w
             machines.sessions.tick()
         machines.sessions.receive(encode(again))
         assert [*machines.sessions._sessions] == ["f.2"]
+
+    run(check)
+
+
+def test_a_message_whose_text_is_not_unicode_is_no_fault_of_the_hub(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def check(machines: Machines) -> None:
+        caplog.set_level(logging.ERROR, "webcrawl.cluster")
+        machines.sessions.receive(encode(Hello("f", "x", "A", "hash", "", 0, "f.1", 1.0)))
+        await asyncio.sleep(0)  # the channel is open
+        data = frame(encode_message(Exit("?", {}, {})).replace(b"?", b"\xff"))
+        machines.sessions.receive(encode(Packet("f.1", 1, 0, 0.0, 1.0, data)))
+        assert machines.sessions._sessions == {}
+        assert [record.exc_info for record in caplog.records] == [None]
 
     run(check)
 

@@ -15,8 +15,7 @@ from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.mesh import Letter
-from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Letter
 from webcrawl.cluster.peers import PeerPacket, Peers, _encode, peer_subject
 
 LONGEST_FETCH_S = 5.0
@@ -27,6 +26,10 @@ A_BEGIN_S = 3 * TICK_S  # within which a session begins, if nothing is lost
 class Number(Letter, frozen=True):
     number: int
     data: bytes = b""
+
+
+class Text(Letter, frozen=True):
+    text: str
 
 
 class Hub:
@@ -49,6 +52,7 @@ class Hub:
         self.heard: dict[int, int] = {}
         self._told: dict[int, int] = {}
         self.peers.on_letter(Number, self._hear)
+        self.peers.on_letter(Text, lambda hub, letter: None)
         self.peers.on_begin(self._begin)
         self.peers.on_end(self._end)
         self.peers.on_lost(lambda hub: self.happened.append(("lost", hub)))
@@ -252,6 +256,20 @@ def test_a_hub_that_sends_garbage_again_and_again_is_named_once_a_minute(
         lines = [record.getMessage() for record in caplog.records]
         assert sum("cannot be carried out" in line for line in lines) == 2
         assert len(lines) == 2 + 2 * 4  # with the begin and the end of sessions, at both ends
+
+    run(test())
+
+
+def test_a_letter_whose_text_is_not_unicode_is_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        _, first, _ = await pair()
+        data = _encode(Text("?")).replace(b"?", b"\xff")
+        packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), data)
+        first.peers.receive(_encode(packet))
+        assert not first.is_whole
+        assert [record.exc_info for record in caplog.records] == [None]
 
     run(test())
 

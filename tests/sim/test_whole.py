@@ -21,8 +21,7 @@ from tests.sim.network import Loop
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.ends import STOPPED, End, Ends
-from webcrawl.cluster.mesh import Letter
-from webcrawl.cluster.packets import TICK_S
+from webcrawl.cluster.packets import TICK_S, Letter
 from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.steering import Obey, Reached
 from webcrawl.cluster.target import PORTION_MAX, Leader, Report, Word
@@ -547,7 +546,7 @@ def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url
         assert world.hubs[0].commands == [("target", ("5",), "scrapy ctl at hub 1")]
         with pytest.raises(SteeringError, match=r"^there is no deny$"):
             await asking.ask(0, "deny", ["a.test"])
-        assert await asking.ask(2, "explain", ["http://a.test/"]) == "http://a.test/\nFetched."
+        assert await asking.explain(2, "http://a.test/") == ["http://a.test/", "Fetched."]
         with pytest.raises(SteeringError, match=r"^it is not of this hub$"):
             await asking.ask(2, "explain", ["bad"])
         with pytest.raises(SteeringError, match=r"^only hub 0 carries out commands$"):

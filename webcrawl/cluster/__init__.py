@@ -23,9 +23,8 @@ socket pair: server, member and client are the same.
 - `ages`: times on their way from one machine's clock to the other's
 - `records`: which process is the hub; `service`: its two tasks; `claims`: its number, in JOBDIR
 - `joining`: how a fetcher finds its hub
-- with several hubs, `mesh` and `peers`: their sessions with each other; `courier` and `letters`:
-  links to the hosts of another; `turns` and `addresses`: IP addresses; `several`: what belongs to
-  one of several
+- with several hubs, `peers`: their sessions with each other; `courier` and `letters`: links to the
+  hosts of another; `turns` and `addresses`: IP addresses; `several`: what belongs to one of several
 - `whole`: the crawl of all hubs, led by hub 0; `views`: its numbers; `target`: who may fetch how
   many pages, and the end; `ends`; `steering`: commands
 - `checkpoints`: copies of a hub's JOBDIR on another disk; `restoring`: a JOBDIR from one, or empty

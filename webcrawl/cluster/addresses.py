@@ -22,7 +22,8 @@ from typing import Annotated, Final
 from msgspec import Meta
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.cluster.mesh import Letter, Mesh
+from webcrawl.cluster.packets import Letter
+from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.turns import Asker, Owner, Turn
 from webcrawl.fetch.proxy import real_address
@@ -124,26 +125,26 @@ class HubAddresses:
 
     def join(
         self,
-        mesh: Mesh,
+        peers: Peers,
         count: Count,
         *,
         on_freed: Callable[[], None],
         on_recall: Callable[[], None],
     ) -> None:
-        """Talk to the other hubs by `mesh`, from `tick` on. All calls are in the event loop.
+        """Talk to the other hubs by `peers`, from `tick` on. All calls are in the event loop.
 
         count -- counts pages for all hubs (`CrawlState.give_pages`)
         on_freed -- `next_at` may be earlier than before
         on_recall -- requests that are leased and not sent must come back
         """
-        self._mesh, self._count_pages = mesh, count
+        self._peers, self._count_pages = peers, count
         self._on_freed, self._on_recall = on_freed, on_recall
-        mesh.on_begin(self._begins)
-        mesh.on_end(self._ends)
-        mesh.on_lost(self._lost)
-        mesh.on_letter(Using, self._take_uses)
-        mesh.on_letter(Wants, self._take_wants)
-        mesh.on_letter(Gives, self._take_gives)
+        peers.on_begin(self._begins)
+        peers.on_end(self._ends)
+        peers.on_lost(self._lost)
+        peers.on_letter(Using, self._take_uses)
+        peers.on_letter(Wants, self._take_wants)
+        peers.on_letter(Gives, self._take_gives)
 
     # For the frontier
 
@@ -197,7 +198,7 @@ class HubAddresses:
         with self._lock:
             self._asker.look(now)
             self._owner.forget(now)
-            if not self._is_open and self._mesh.serves:
+            if not self._is_open and self._peers.serves:
                 self._is_open = True
                 self._owner.uses(self._number, (), now)
             counts = bool(self._owner.uncounted or self._owner.returned)
@@ -243,10 +244,10 @@ class HubAddresses:
         for hub, out in batch.items():
             if out.ended or out.wishes:
                 ended = [(a, max(at - now, 0.0), pages) for a, at, pages in out.ended]
-                self._mesh.send(hub, Wants(ended, out.wishes))
+                self._peers.send(hub, Wants(ended, out.wishes))
             if out.turns or out.stops:
                 turns = [(a, max(at - now, 0.0), n, last) for a, at, n, last in out.turns]
-                self._mesh.send(hub, Gives(turns, out.stops))
+                self._peers.send(hub, Gives(turns, out.stops))
 
     # Sessions
 
@@ -255,7 +256,7 @@ class HubAddresses:
             self._connected.add(hub)
             used, wished = self._asker.begin(hub, was_lost=was_lost)
             self._out[hub].wishes.extend(wished)
-        self._mesh.send(hub, Using(used))
+        self._peers.send(hub, Using(used))
         if was_lost:
             self._on_recall()
 

@@ -19,7 +19,13 @@ from msgspec import DecodeError, Struct, json
 
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.packets import hub_subject
-from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.cluster.records import (
+    CRAWL,
+    CrawlRecord,
+    OwnerRecord,
+    read,
+    refuse_other_version,
+)
 from webcrawl.synced import replace_file
 from webcrawl.wording import printable
 
@@ -118,10 +124,8 @@ async def _join(bus: Bus, wanted: CrawlRecord) -> CrawlRecord:
 
 def _check(found: CrawlRecord, wanted: CrawlRecord) -> None:
     """Refused if this process cannot be a hub of the crawl on the bus."""
+    refuse_other_version(found, wanted.version)
     crawl = f"the crawl {found.id} on this bus"
-    if found.version != wanted.version:
-        line = f"{crawl} is crawled with webcrawl {found.version}, and this is {wanted.version}"
-        raise Refused(printable(f"{line}: run the same version on all machines"))
     if found.hubs != wanted.hubs:
         line = f"{crawl} has CLUSTER_HUBS={found.hubs}, and this process {wanted.hubs}"
         raise Refused(printable(f"{line}; another crawl needs another name in CLUSTER"))

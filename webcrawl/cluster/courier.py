@@ -40,7 +40,7 @@ from webcrawl.cluster.letters import (
     read_rows,
     write_rows,
 )
-from webcrawl.cluster.mesh import Mesh
+from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.mailbox import JUMP
@@ -81,7 +81,7 @@ class Courier:
 
     def __init__(
         self,
-        mesh: Mesh,
+        peers: Peers,
         frontier: LocalFrontier,
         *,
         is_ours: Callable[[str], bool],
@@ -96,7 +96,7 @@ class Courier:
         """
         self.lost = 0
         self._is_refused = False  # what it applied would be lost to the newest JOBDIR
-        self._mesh = mesh
+        self._peers = peers
         self._frontier = frontier
         self._is_ours = is_ours
         self._on_applied = on_applied
@@ -112,10 +112,10 @@ class Courier:
         self._synced_out: Mapping[int, tuple[int, int]] = {}
         self._synced_in: Mapping[int, int] = {}
         self._synced_at = clock()
-        mesh.on_begin(self._begin)
-        mesh.on_end(self._end)
-        mesh.on_letter(MailRows, self._take_rows)
-        mesh.on_letter(MailApplied, self._take_applied)
+        peers.on_begin(self._begin)
+        peers.on_end(self._end)
+        peers.on_letter(MailRows, self._take_rows)
+        peers.on_letter(MailApplied, self._take_applied)
 
     def __repr__(self) -> str:
         return f"<Courier: {self.unapplied} to be applied elsewhere, {len(self._arrived)} here>"
@@ -218,9 +218,9 @@ class Courier:
         applied = self._frontier.inbox.get(hub, 0)
         kept = self._checkpoint if self._checkpoint is not None else self._synced_in
         letter = MailApplied(applied, min(applied, kept.get(hub, 0)))
-        if letter != self._said.get(hub) and self._mesh.is_connected(hub):
+        if letter != self._said.get(hub) and self._peers.is_connected(hub):
             self._said[hub] = letter
-            self._mesh.send(hub, letter)
+            self._peers.send(hub, letter)
 
     # The sender
 
@@ -271,7 +271,7 @@ class Courier:
                 await self._sync()
             if self._ways.get(hub) is not way or letter.last <= way.sent:
                 return
-            self._mesh.send(hub, letter)
+            self._peers.send(hub, letter)
             way.sent = letter.last
             way.ends.append(letter.last)
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from msgspec import Struct, json
 
 from webcrawl.cluster.bus import Bus
-from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.records import read
 
 KEY: Final = "end"

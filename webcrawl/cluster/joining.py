@@ -21,7 +21,7 @@ from webcrawl.cluster.packets import (
     read_by_fetcher,
     subject_of,
 )
-from webcrawl.cluster.records import CRAWL, CrawlRecord, read
+from webcrawl.cluster.records import CRAWL, CrawlRecord, read, refuse_other_version
 from webcrawl.wording import printable
 
 RETRY_S = 1.0  # between two tries to reach the bus
@@ -86,6 +86,4 @@ async def _look_at_crawl(bus: Bus, version: str) -> None:
     if crawl.end:
         line = f"the crawl {crawl.id} has ended ({crawl.end}): nothing to fetch"
         raise CrawlEndedError(printable(line))
-    if crawl.version != version:
-        line = f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is"
-        raise Refused(printable(f"{line} {version}: run the same version on all machines"))
+    refuse_other_version(crawl, version)

@@ -23,7 +23,7 @@ from isal.igzip_lib import IsalError
 from msgspec import DecodeError, Meta
 from msgspec.structs import astuple
 
-from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.packets import Letter
 from webcrawl.frontier.lease import LISTED, Link
 from webcrawl.frontier.mailbox import (
     FoundLink,

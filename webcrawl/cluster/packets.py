@@ -1,4 +1,4 @@
-"""What hub and fetchers send to each other on the bus: control messages, and packets of streams.
+"""What hubs and fetchers send on the bus: control messages, packets of streams, and letters.
 
 All are structs in MessagePack, of checked types; `read_by_hub` and `read_by_fetcher` raise
 DecodeError for anything else. There is no code in them, and no pickle.
@@ -18,6 +18,7 @@ SAY_TICKS: Final = 60  # between two lines of a fetcher without a session
 PACKET_BYTES: Final = 256 * 1024  # of data in one message; NATS allows 1 MB by default
 _PARTS_MAX: Final = 256  # of a brief
 
+B = TypeVar("B")  # bytes, or what a decoder takes in their place
 T = TypeVar("T")
 
 # Of a process: a part of a subject. Of a session: that of its fetcher, a dot, and one of its own.
@@ -28,6 +29,14 @@ SessionName = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\.[0-9a-z]{1,32}\Z")
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
     """An array that begins with the name of its class."""
+
+
+class Letter(_Tagged, frozen=True):
+    """A message from hub to hub (`peers`), of plain values. Each module there has its own kinds.
+
+    Its types are tested when it arrives; its receiver tests what it means before it keeps or obeys
+    it.
+    """
 
 
 class Packet(_Tagged, frozen=True):
@@ -137,10 +146,10 @@ ToFetcher = Brief | BriefPart | Welcome | Refusal | Over | Packet
 encode: Callable[[ToHub | ToFetcher], bytes] = Encoder().encode
 
 
-def untrusted(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+def untrusted(decode: Callable[[B], T]) -> Callable[[B], T]:
     """`decode` for bytes that anybody may have sent: DecodeError is its only exception."""
 
-    def read(data: bytes) -> T:
+    def read(data: B) -> T:
         try:
             return decode(data)
         except (UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,8 @@
-"""The sessions of one hub with the other ones of its crawl, on the bus: `cluster.mesh.Mesh`.
+"""The sessions of one hub with the other ones of its crawl, on the bus.
+
+A hub has one session at a time with each other one, and it is never resumed: what was on its way
+when it ended may or may not have arrived. So whoever sends letters says again at the begin of the
+next session what the other hub must know.
 
 Of two hubs the one with the higher number asks for a session, once each tick until the other one
 agrees. The session begins at the asker with the answer, and at the other one with the asker's first
@@ -20,21 +24,22 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Final, Union
+from typing import Any, Final, TypeVar, Union
 
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.cluster.bus import Bus
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.mesh import Kind, Letter
-from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Name, untrusted
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Letter, Name, untrusted
 from webcrawl.cluster.streams import Clock
 
 logger = logging.getLogger(__name__)
 
 LETTER_BYTES: Final = 16 * 1024 * 1024
 QUIET_S: Final = 60.0  # between two lines of a kind about a hub: sessions may end each tick
+
+Kind = TypeVar("Kind", bound=Letter)
 
 
 class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -128,8 +133,12 @@ class _Peer:
 
 
 class Peers:
-    """Serves while the clock is before `serves_until`; at first it does not.
+    """Of hub `number` of `hubs`: serves while the clock is before `serves_until`, at first never.
 
+    All calls and callbacks are in the thread of the event loop. A callback is called in the order
+    in which it was added, and must not raise for what another hub has sent.
+
+    others -- the numbers of the other hubs
     longest_fetch_s -- from a request to the end of its fetch
     new_name -- a name that no session had before
     """
@@ -145,6 +154,7 @@ class Peers:
     ) -> None:
         self.number = claim.number
         self.hubs = claim.hubs
+        self.others = tuple(hub for hub in range(claim.hubs) if hub != claim.number)
         self.serves_until = -inf
         self._bus = bus
         self._crawl = claim.crawl
@@ -153,7 +163,7 @@ class Peers:
         # The other end ends the session within SILENCE_S after this one, and its fetchers theirs
         # with it within another one.
         self._lost_ticks = (2 * SILENCE_S + longest_fetch_s) / TICK_S
-        self._peers = {hub: _Peer(hub) for hub in range(self.hubs) if hub != self.number}
+        self._peers = {hub: _Peer(hub) for hub in self.others}
         self._on_letter: defaultdict[type[Letter], list[Callable[[int, Any], None]]]
         self._on_letter = defaultdict(list)
         self._on_begin: list[Callable[[int, bool], None]] = []
@@ -168,19 +178,22 @@ class Peers:
     async def open(self) -> None:
         """All callbacks were added."""
         kinds: Any = Union[tuple(self._on_letter)]  # noqa: UP007  (known only now)
-        self._decode = Decoder(kinds).decode
+        self._decode = untrusted(Decoder(kinds).decode)
         await self._bus.subscribe(peer_subject(self.number), self.receive)
 
-    # The interface: `cluster.mesh`
+    # For those who send letters
 
     @property
     def serves(self) -> bool:
+        """Whether this hub may serve now: it owns its record, and its pause is over."""
         return self._clock() < self.serves_until
 
     def is_connected(self, hub: int) -> bool:
+        """Whether there is a session with `hub`."""
         return self._peers[hub].is_on
 
     def send(self, hub: int, letter: Letter) -> None:
+        """Send in order. Never waits; without a session the letter is lost."""
         peer, data = self._peers[hub], _encode(letter)
         if not peer.is_on:
             return
@@ -190,15 +203,31 @@ class Peers:
             self._send_packet(peer, part, is_last=start + len(part) == len(data))
 
     def on_letter(self, kind: type[Kind], handle: Callable[[int, Kind], None]) -> None:
+        """Call `handle` with the number of a hub and each letter of `kind` from it."""
         self._on_letter[kind].append(handle)
 
     def on_begin(self, handle: Callable[[int, bool], None]) -> None:
+        """Call `handle` with the number of a hub and whether it had called this one lost.
+
+        A session begins. In the second case requests at addresses and places that this hub had from
+        the other one are not its own any more.
+        """
         self._on_begin.append(handle)
 
     def on_end(self, handle: Callable[[int], None]) -> None:
+        """Call `handle` with the number of a hub whose session has ended.
+
+        The other hub may call this one lost as soon as SILENCE_S and the longest fetch are over:
+        what is not sent by then is not this hub's to send.
+        """
         self._on_end.append(handle)
 
     def on_lost(self, handle: Callable[[int], None]) -> None:
+        """Call `handle` with the number of a hub that is lost.
+
+        Its session has been away for so long that all which its fetchers had under way has ended.
+        Called once for each loss, and after each start for a hub that has never come.
+        """
         self._on_lost.append(handle)
 
     # The life of this hub

@@ -69,6 +69,13 @@ class OwnerRecord(Struct, frozen=True):
     has_begun: bool = True
 
 
+def refuse_other_version(crawl: CrawlRecord, version: str) -> None:
+    """Refused unless the crawl on the bus is crawled with this `version` of webcrawl."""
+    if crawl.version != version:
+        line = f"the crawl {crawl.id} on this bus is crawled with webcrawl {crawl.version}, and"
+        raise Refused(printable(f"{line} this is {version}: run the same version on all machines"))
+
+
 async def read(bus: Bus, key: str, kind: type[T]) -> tuple[T | None, int]:
     """The record and its revision; None for one that is missing, or cannot be read. BusError."""
     entry = await bus.get(key)

@@ -27,7 +27,13 @@ from webcrawl.cluster.checkpoints import (
 )
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
-from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
+from webcrawl.cluster.records import (
+    CRAWL,
+    CrawlRecord,
+    OwnerRecord,
+    read,
+    refuse_other_version,
+)
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import LOCK
@@ -68,10 +74,7 @@ async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
     crawl, _ = await read(bus, CRAWL, CrawlRecord)
     if crawl is None:
         raise Refused("the bus has no crawl")
-    if crawl.version != version:
-        raise Refused(
-            f"the crawl {crawl.id} is crawled with webcrawl {crawl.version}, and this is {version}"
-        )
+    refuse_other_version(crawl, version)
     if crawl.hubs == 1:
         raise Refused("the crawl has one hub, so all is lost: begin it anew, with an empty JOBDIR")
     if not 0 <= hub < crawl.hubs:

@@ -20,7 +20,8 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 from msgspec import Meta
 from msgspec.structs import replace
 
-from webcrawl.cluster.mesh import Letter, Mesh
+from webcrawl.cluster.packets import Letter
+from webcrawl.cluster.peers import Peers
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scope.rules import check_entry
@@ -117,14 +118,12 @@ class HubSteering:
 
     is_paused -- hub 0: whether it has paused all hubs; None: nothing was ordered in its run
     on_obeyed -- this hub has carried out all orders
-    garbage -- orders that cannot be obeyed
     """
 
-    def __init__(self, mesh: Mesh, server: FrontierServer, process: Obedient) -> None:
+    def __init__(self, peers: Peers, server: FrontierServer, process: Obedient) -> None:
         self.is_paused: bool | None = None
         self.on_obeyed: Callable[[], None] = lambda: None
-        self.garbage = 0
-        self._mesh = mesh
+        self._peers = peers
         self._server = server
         self._process = process
         self._numbers = count(1)  # of `Obey`
@@ -133,11 +132,11 @@ class HubSteering:
         # By hub, kind and number of the answer.
         self._waiting: dict[tuple[int, type, int], asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        mesh.on_end(self._end_session)
-        mesh.on_letter(Command, lambda hub, command: self._start(self._answer(hub, command)))
-        mesh.on_letter(Obey, self._hear)
-        mesh.on_letter(Reply, self._settle)
-        mesh.on_letter(Obeyed, self._hear_obeyed)
+        peers.on_end(self._end_session)
+        peers.on_letter(Command, lambda hub, command: self._start(self._answer(hub, command)))
+        peers.on_letter(Obey, self._hear)
+        peers.on_letter(Reply, self._settle)
+        peers.on_letter(Obeyed, self._hear_obeyed)
 
     def __repr__(self) -> str:
         return f"<HubSteering: {len(self._waiting)} answers are waited for>"
@@ -157,10 +156,10 @@ class HubSteering:
         """
         self.is_paused = self.is_paused if is_paused is None else is_paused
         letter = self.state(retry)
-        others = [hub for hub in range(self._mesh.hubs) if hub != self._mesh.number]
-        hubs = [hub for hub in others if self._mesh.is_connected(hub)]
+        others = self._peers.others
+        hubs = [hub for hub in others if self._peers.is_connected(hub)]
         for hub in hubs:
-            self._mesh.send(hub, letter)
+            self._peers.send(hub, letter)
         answers: list[Obeyed | None] = await asyncio.gather(
             *(self._wait(hub, Obeyed, letter.number, OBEY_S) for hub in hubs)
         )
@@ -173,7 +172,7 @@ class HubSteering:
         )
 
     def _hear_obeyed(self, hub: int, done: Obeyed) -> None:
-        if self._mesh.number == 0 and done.orders > self._server.orders.number:
+        if self._peers.number == 0 and done.orders > self._server.orders.number:
             self._start(self._catch_up(hub, done))
         self._settle(hub, done)
 
@@ -193,7 +192,6 @@ class HubSteering:
                 raise ValueError("only hub 0 gives orders")
             _added(self._server.orders, obey.allow, obey.deny)
         except ValueError as error:  # ScopeError too
-            self.garbage += 1
             line = "Hub %d has sent orders that are not obeyed: %s"
             logger.error(line, hub, printable(str(error)[:500]))
         else:
@@ -212,7 +210,7 @@ class HubSteering:
                     return
             self.on_obeyed()
             now = self._server.orders
-            self._mesh.send(0, Obeyed(obey.number, now.number, now.is_paused, *done))
+            self._peers.send(0, Obeyed(obey.number, now.number, now.is_paused, *done))
 
     # Commands and questions
 
@@ -220,8 +218,8 @@ class HubSteering:
         """What `hub` answers to a command. SteeringError."""
         number = next(self._questions)
         reply: Reply | None = None
-        if self._mesh.is_connected(hub):
-            self._mesh.send(hub, Command(number, command, tuple(arguments)))
+        if self._peers.is_connected(hub):
+            self._peers.send(hub, Command(number, command, tuple(arguments)))
             reply = await self._wait(hub, Reply, number, ANSWER_S)
         if reply is None:
             raise SteeringError(f"hub {hub} does not answer: try again when it is there")
@@ -231,22 +229,22 @@ class HubSteering:
         return text
 
     async def explain(self, hub: int, url: str) -> list[str]:
-        """What `hub` says why its `url` is fetched or not. SteeringError."""
+        """Why `hub` fetches its URL or not. SteeringError."""
         return (await self.ask(hub, _EXPLAIN, [url])).split("\n")
 
     async def _answer(self, hub: int, command: Command) -> None:
         try:
             if command.command == _EXPLAIN and len(command.arguments) == 1:
                 text = "\n".join(await self._process.explain(command.arguments[0]))
-            elif self._mesh.number == 0:
+            elif self._peers.number == 0:
                 by = f"scrapy ctl at hub {hub}"
                 text = await self._process.order(command.command, command.arguments, by)
             else:
                 raise SteeringError("only hub 0 carries out commands")
         except SteeringError as error:
-            self._mesh.send(hub, Reply(command.number, str(error), is_refused=True))
+            self._peers.send(hub, Reply(command.number, str(error), is_refused=True))
         else:
-            self._mesh.send(hub, Reply(command.number, text, is_refused=False))
+            self._peers.send(hub, Reply(command.number, text, is_refused=False))
 
     async def _wait(self, hub: int, kind: type, number: int, seconds: float) -> Any:
         """The answer of `hub`; None if none comes."""

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from math import inf
 
 from webcrawl.cluster.ages import shifted
-from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet, untrusted
 from webcrawl.hub.wire import Channel, Message, decode
 
 Clock = Callable[[], float]
+_decode = untrusted(decode)
 
 
 class Stream(asyncio.Transport):
@@ -148,4 +149,4 @@ class Stream(asyncio.Transport):
             self._unconfirmed.popleft()
 
     def _decode(self, data: bytes | bytearray) -> Message:
-        return shifted(decode(data), self._shift_s)
+        return shifted(_decode(data), self._shift_s)

@@ -33,7 +33,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from webcrawl.cluster.ends import FINISHED, Reason
-from webcrawl.cluster.mesh import Letter
+from webcrawl.cluster.packets import Letter
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.counters import Counters
 

@@ -16,8 +16,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from msgspec import Meta
 from msgspec.structs import replace
 
-from webcrawl.cluster.mesh import Letter
-from webcrawl.cluster.packets import Place
+from webcrawl.cluster.packets import Letter, Place
 from webcrawl.frontier.counters import MOMENTARY, Counters
 
 REASONS_MAX: Final = 15  # of one group in a letter; the rest is added up as OTHERS

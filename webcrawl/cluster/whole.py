@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.ends import FINISHED, STOPPED, End, Ends, Reason
-from webcrawl.cluster.mesh import Letter, Mesh
+from webcrawl.cluster.packets import Letter
+from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.steering import OBEY_S, HubSteering, Obedient
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.target import Leader, Report, Share, Word
@@ -75,7 +76,7 @@ class WholeCrawl:
 
     def __init__(
         self,
-        mesh: Mesh,
+        peers: Peers,
         server: FrontierServer,
         frontier: LocalFrontier,
         views: Views,
@@ -86,12 +87,12 @@ class WholeCrawl:
         utc: Callable[[], str],
     ) -> None:
         """`server` serves `frontier`. `server.target` is the goal, if this is hub 0."""
-        self.number, self.hubs = mesh.number, mesh.hubs
+        self.number, self.hubs = peers.number, peers.hubs
         self.views = views
         self.share = server.whole = Share(server.counters)
-        self.steering = HubSteering(mesh, server, process)
+        self.steering = HubSteering(peers, server, process)
         self.steering.on_obeyed = self.share.steer
-        self._mesh = mesh
+        self._peers = peers
         self._server = server
         self._frontier = frontier
         self.process = process
@@ -99,8 +100,7 @@ class WholeCrawl:
         self._declaring: asyncio.Task[None] | None = None
         self._clock = clock
         self._utc = utc
-        self._others = tuple(hub for hub in range(mesh.hubs) if hub != mesh.number)
-        self._leader = Leader(mesh.hubs, server.target)  # only hub 0's is used
+        self._leader = Leader(peers.hubs, server.target)  # only hub 0's is used
         self._counted_at = self._busy_at = clock()
         self._was_held = True
         self._line, self._line_at = "", 0.0
@@ -110,13 +110,13 @@ class WholeCrawl:
         return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
 
     def _listen(self) -> None:
-        mesh = self._mesh
-        mesh.on_begin(self._begin)
-        mesh.on_end(self._end_session)
-        mesh.on_letter(Count, self.views.hear)
-        mesh.on_letter(End, self._hear_end)
-        mesh.on_letter(Word, self._hear_word)
-        mesh.on_letter(Report, self._leader.hear)
+        peers = self._peers
+        peers.on_begin(self._begin)
+        peers.on_end(self._end_session)
+        peers.on_letter(Count, self.views.hear)
+        peers.on_letter(End, self._hear_end)
+        peers.on_letter(Word, self._hear_word)
+        peers.on_letter(Report, self._leader.hear)
         if self.number == 0:
             self._leader.begin(0)
             self.share.steer()
@@ -126,17 +126,17 @@ class WholeCrawl:
     @property
     def away(self) -> list[int]:
         """The hubs without a session with this one."""
-        return [hub for hub in self._others if not self._mesh.is_connected(hub)]
+        return [hub for hub in self._peers.others if not self._peers.is_connected(hub)]
 
     def _begin(self, hub: int, was_lost: bool) -> None:
         """A lost hub keeps its places of the target: nobody else uses them."""
         self.views.begin(hub)
         if self.share.end:
-            self._mesh.send(hub, End(self.share.end))
-        self._mesh.send(hub, self._measure())
+            self._peers.send(hub, End(self.share.end))
+        self._peers.send(hub, self._measure())
         if self.number == 0:
             self._leader.begin(hub)
-            self._mesh.send(hub, self.steering.state())
+            self._peers.send(hub, self.steering.state())
         elif hub == 0:
             self.share.begin()
             self._report()
@@ -147,8 +147,8 @@ class WholeCrawl:
             self._leader.end(hub)
 
     def _send_to_all(self, letter: Letter) -> None:
-        for hub in self._others:
-            self._mesh.send(hub, letter)
+        for hub in self._peers.others:
+            self._peers.send(hub, letter)
 
     async def run(self) -> None:
         """Until this task is cancelled, which may be after the end."""
@@ -204,7 +204,7 @@ class WholeCrawl:
             self.end(FINISHED)
         for hub, word in leader.words(self.process.rules):
             if hub:
-                self._mesh.send(hub, word)
+                self._peers.send(hub, word)
             else:
                 self._obey(word)
                 leader.hear(0, self._own_report())
@@ -221,7 +221,7 @@ class WholeCrawl:
         self._server.places_changed()
 
     def _report(self) -> None:
-        self._mesh.send(0, self._own_report())
+        self._peers.send(0, self._own_report())
 
     def _own_report(self) -> Report:
         """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
@@ -257,7 +257,7 @@ class WholeCrawl:
                 break
             await asyncio.sleep(STEP_S)
         if not self._leader.goal and (self.away or not self._leader.is_recalled):
-            hubs = _hubs(self.away or self._others)
+            hubs = _hubs(self.away or self._peers.others)
             raise SteeringError(f"no target can be set without the answer of {hubs}")
         return self._leader.lowest
 

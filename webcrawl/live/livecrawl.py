@@ -92,9 +92,10 @@ class LiveCrawl:
         hub = Buckets(whole.hubs).hub_of(host_of(url)) if whole is not None else 0
         if whole is not None and hub != whole.number:
             try:
-                return [*await whole.steering.explain(hub, url), f"Of hub {hub}."]
+                lines = await whole.steering.explain(hub, url)
             except SteeringError as error:
                 raise RefusalError(503, one_line(f"it is a URL of hub {hub}: {error}")) from None
+            return [*lines, f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
         settings = self._crawler.settings

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from webcrawl.synced import sync_folder
 from webcrawl.warc.cdxj import answer_of, cdxj_line
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
@@ -271,11 +272,7 @@ def lock(fd: int) -> bool:
 def publish(open_path: Path, path: Path) -> None:
     """Rename a file that has been synced, and sync its new name as well."""
     open_path.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _members(capture: Capture, warcinfo_id: str) -> list[bytes]:
