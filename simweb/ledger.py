@@ -210,6 +210,7 @@ class Ledger:
             self._blame("nofollow", name, target)
         if place.step and kind.trap:
             self.totals["trapped"] += 1
+            self.totals[f"trapped/{kind.name}"] += 1
         if method == "HEAD":
             self.totals["heads"] += 1
             self._heads.add(place)

@@ -199,7 +199,6 @@ mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $co
 
 
 @mounts
-@mounts
 def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
