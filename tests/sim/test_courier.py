@@ -223,9 +223,7 @@ def test_with_checkpoints_rows_stay_until_one_has_them(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_receiver_that_does_not_apply_is_sent_few_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_receiver_that_does_not_apply_is_sent_few_batches(tmp_path: Path) -> None:
     async def test(net: Net) -> None:
         first, second = await pair(net, tmp_path)
         second._tasks[1].cancel()
