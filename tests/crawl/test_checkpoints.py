@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,6 @@ checkpoints.INTERVAL_S = 0.5
 class Often(BroadSpider):
     name = "often"
 """
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[NatsServer]:
-    with NatsServer(tmp_path / "bus") as server:
-        yield server
 
 
 @pytest.fixture

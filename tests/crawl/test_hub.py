@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,6 @@ WORLD = (
     *("--seed", "6", "--pages-per-host", "8", "--ip-delay", "0"),
     *("--features", "none,page-404,page-chunked"),
 )
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[NatsServer]:
-    with NatsServer(tmp_path / "bus") as server:
-        yield server
 
 
 class Machine:

@@ -6,7 +6,6 @@ Hosts of both hubs share IP addresses, so the hubs ask each other for turns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ WORLD = (
     *("--ips", "12", "--ip-delay", "0.05"),  # each address has hosts of both hubs
     *("--features", "none,page-404,page-chunked"),
 )
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[NatsServer]:
-    with NatsServer(tmp_path / "bus") as server:
-        yield server
 
 
 def hub_of(folder: Path, number: int, web: Running, bus: NatsServer) -> Machine:

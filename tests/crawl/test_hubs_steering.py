@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ WORLD = (
     *("--features", "none,page-404,page-gzip", "--ip-delay", "0", "--host-delay", "0.3"),
 )
 PAUSE_S = 1.5
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[NatsServer]:
-    with NatsServer(tmp_path / "bus") as server:
-        yield server
 
 
 def hubs(folder: Path, bus: NatsServer, web: Running, **settings: Any) -> list[Steered]:
