@@ -86,6 +86,16 @@ def read_request(connection: socket.socket) -> bytes:
     return data
 
 
+def path_of(request: bytes) -> str:
+    """The path that `request` asks for; with no request, the script ends as for a lost connection.
+
+    A client that is stopped, or probes, closes connections on which it has sent nothing.
+    """
+    if not request:
+        raise ConnectionError("closed before a request came")
+    return request.split(b" ")[1].decode()
+
+
 def reset(connection: socket.socket) -> None:
     """Close by RST instead of FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

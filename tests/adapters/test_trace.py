@@ -14,6 +14,7 @@ from tests.adapters.rawserver import (
     RawServer,
     Script,
     identity,
+    path_of,
     read_request,
     reset,
     server_context,
@@ -44,7 +45,7 @@ def site(**answers: bytes) -> Script:
     """Answers by the first word of the path, with `page` for any other path."""
 
     def script(connection: socket.socket) -> None:
-        path = read_request(connection).split()[1].decode()
+        path = path_of(read_request(connection))
         word = path.strip("/").partition(".")[0]
         connection.sendall(answers.get(word, answers["page"]))
 

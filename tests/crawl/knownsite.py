@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.adapters.rawserver import RawServer, read_request
+from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Result, crawl
 
 PAGE = b"<html><title>A page</title><body>" + b"<p>Some words of a page.</p>\n" * 40
@@ -134,7 +134,7 @@ class Site:
 
     def serve(self, connection: socket.socket) -> None:
         request = read_request(connection)
-        path = request.split(b" ")[1].decode()
+        path = path_of(request)
         with self._lock:
             self.requests[path].append(request)
         sent = self.pages[path]

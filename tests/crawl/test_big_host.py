@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.rawserver import RawServer, read_request
+from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import assert_clean, crawl
 from tests.crawl.knownsite import answer, served
 
@@ -19,8 +19,9 @@ CHAIN = 30
 
 def serve_many(connection: socket.socket) -> None:
     """Serve a first page with all links, and the pages that they lead to."""
-    path = read_request(connection).split(b" ")[1]
-    body = b"".join(b"<a href=/p%d>x" % number for number in range(LINKS)) if path == b"/" else path
+    path = path_of(read_request(connection))
+    links = (b"<a href=/p%d>x" % number for number in range(LINKS))
+    body = b"".join(links) if path == "/" else path.encode()
     connection.sendall(answer(body))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.rawserver import RawServer, read_request
+from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Crawl, assert_clean, crawl
 from tests.crawl.knownsite import answer
 
@@ -36,7 +36,7 @@ class Hosts:
 
     def serve(self, connection: socket.socket) -> None:
         host = connection.getsockname()[0]
-        path = read_request(connection).split(b" ")[1].decode()
+        path = path_of(read_request(connection))
         if path == "/robots.txt":
             connection.sendall(answer(b"", status=b"404 Not Found"))
             return

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 import pytest
 
 from simweb import Running, faults, running
-from tests.adapters.rawserver import RawServer, read_request
+from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer
@@ -105,7 +105,7 @@ class DatedSite:
         return [f"/page-{n}" for n in range(6)]
 
     def serve(self, connection: socket.socket) -> None:
-        path = read_request(connection).split(b" ")[1].decode()
+        path = path_of(read_request(connection))
         self.began_time = self.began_time or time.time()
         now_s = time.time() - self.began_time
         self.asked[path].append(now_s)

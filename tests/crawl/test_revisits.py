@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from tests.adapters.rawserver import RawServer, read_request
+from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.knownsite import Record, answer, chunked, records
 from tests.crawl.revisited import revisit
@@ -56,7 +56,7 @@ class Site:
 
     def serve(self, connection: socket.socket) -> None:
         request = read_request(connection)
-        path = request.split(b" ")[1].decode()
+        path = path_of(request)
         self.requests.setdefault(path, []).append(request)
         if path == "/":
             links = "".join(f'<a href="{each}">x</a>' for each in self.pages)
