@@ -11,13 +11,23 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
-.PHONY: help demo cluster bench pictures install check test fuzz lint format clean
+.PHONY: help demo crawl cluster bench pictures install check test fuzz lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the crawler
 	@$(BIN)/python benchmarks/demo.py
+
+SITE ?= ufmg.br
+ARCHIVE := crawl/$(SITE)
+crawl: $(VENV)/.scan ## crawl ten pages of a real site in five minutes: make crawl SITE=ufmg.br CONTACT=you@example.org
+	@test -n "$(CONTACT)" || { echo "say who asks: make crawl SITE=$(SITE) CONTACT=you@example.org" >&2; exit 2; }
+	$(BIN)/scrapy crawl broad -a seeds=$(SITE) -s SCOPE_SUFFIXES=$(SITE) -s CLOSESPIDER_PAGECOUNT=10 \
+		-s JOBDIR=$(ARCHIVE)/job -s WARC_DIR=$(ARCHIVE) -s LOG_LEVEL=WARNING \
+		-s USER_AGENT="mycrawl/1.0 (+$(CONTACT))" $(OPTIONS)
+	@echo "It left, in $(ARCHIVE): WARC files with an index, the crawl log, the report, and the state that the same command resumes:"
+	@ls -lh $(ARCHIVE)
 
 cluster: $(VENV)/.scan ## crawl a simulated web with a hub and two fetchers, kill some, and let the web judge them (needs nats-server)
 	@$(BIN)/python benchmarks/demo_cluster.py
