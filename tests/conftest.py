@@ -40,6 +40,15 @@ def no_crawl_is_left() -> Iterator[None]:
             process.wait()
 
 
+@pytest.fixture(autouse=True)
+def the_environment_is_as_before() -> Iterator[None]:
+    """Scrapy sets SCRAPY_SETTINGS_MODULE in a project: the processes of later tests inherit it."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_fork_is_left() -> Iterator[None]:
     yield
