@@ -65,6 +65,9 @@ def check(settings: BaseSettings) -> list[str]:
             problems += _problems_of_hub(settings)
     else:
         problems += _problems_without_cluster(settings)
+    if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not settings.get("JOBDIR"):
+        allowed = "with LOG_FILE it needs a JOBDIR, which keeps the page's token out of the log"
+        problems.append(str(SettingError("LIVE", settings["LIVE"], allowed)))
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
@@ -137,19 +140,11 @@ def problems_of(
     return problems
 
 
-def check_live(settings: BaseSettings) -> None:
-    """SettingError if the URL of the live page would have to be in a log, with its token."""
-    if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not settings.get("JOBDIR"):
-        raise SettingError(
-            "LIVE",
-            settings["LIVE"],
-            "with LOG_FILE it needs a JOBDIR, which keeps the token of the page out of the log",
-        )
-
-
 def warnings_of(settings: BaseSettings) -> list[str]:
     """A line for each setting that has no effect, or less than its user expects, beside others."""
-    lines = []
+    lines: list[str] = []
+    if not has_our_scheduler(settings):
+        return lines
     if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
         lines.append(
             f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"

@@ -8,6 +8,7 @@ and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loa
 from __future__ import annotations
 
 import codecs
+import json
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -182,8 +183,10 @@ def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str
     for name, value in given.items():
         if isinstance(settings.get(name), BaseSettings):
             try:
-                BaseSettings(value)
-            except (TypeError, ValueError):
+                values = json.loads(value) if isinstance(value, str) else value
+            except ValueError:
+                values = value
+            if not isinstance(values, Mapping | BaseSettings | None):
                 yield str(SettingError(name, value, "a dictionary; on the command line as JSON"))
 
 
