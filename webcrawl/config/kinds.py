@@ -64,7 +64,7 @@ def taken_by(function: Callable[[Any], object]) -> Callable[[Any], bool]:
     def takes(value: Any) -> bool:
         try:
             return function(value) is not False
-        except (AttributeError, ImportError, LookupError, NameError):
+        except (AttributeError, ImportError, LookupError, NameError, OSError):
             return False
         except (OverflowError, TypeError, ValueError):
             return False

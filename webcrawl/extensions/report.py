@@ -25,7 +25,6 @@ from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_f
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
-from webcrawl.report.atomic import replace_file
 from webcrawl.report.card import FILE, Card, write_card
 from webcrawl.report.lines import (
     named_counts,
@@ -35,6 +34,7 @@ from webcrawl.report.lines import (
     whole_summary,
     whole_values,
 )
+from webcrawl.synced import replace_file
 from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
@@ -100,8 +100,9 @@ class CrawlReport:
             self._folder.mkdir(parents=True, exist_ok=True)
             _keep_earlier(self._folder)
             path = self._folder / "report.json"
-            replace_file(path, json.dumps(report, indent=2, default=str) + "\n")
-            replace_file(self._folder / "report.txt", _as_text(report, lines))
+            text = json.dumps(report, indent=2, default=str) + "\n"
+            replace_file(path, text.encode())
+            replace_file(self._folder / "report.txt", _as_text(report, lines).encode())
         except OSError as error:
             problem = f"No report in REPORT_DIR = {self._folder}: {error}"
             set_fatal_error(self._crawler, problem)
