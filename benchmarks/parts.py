@@ -21,7 +21,7 @@ from simweb.model import World
 from simweb.spec import Place
 from webcrawl.config import build
 from webcrawl.config.fetch import headers_from, limits_from
-from webcrawl.extensions import garbage
+from webcrawl.extensions import tuning
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import ResponseReader
@@ -64,7 +64,7 @@ def measure(arguments: argparse.Namespace) -> str:
     known = described_world(world(arguments.hosts, arguments.pages_per_host))
     wires = answers(known)
     gc.freeze()
-    gc.set_threshold(*garbage.THRESHOLD)
+    gc.set_threshold(*tuning.THRESHOLD)
     exchanges = times.each("HTTP", exchange_of, wires.items())
     digests = times.each("digest", payload_digest, exchanges)
     pages = times.each("links", page_of, exchanges)

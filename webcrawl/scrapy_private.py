@@ -71,9 +71,11 @@ PROMISES: Final = (
         (
             "feed_options",
             "file",
+            "filter",
             "finish_exporting",
             "format",
             "itemcount",
+            "start_exporting",
             "storage",
             "store_empty",
             "uri",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.snapshots import HOSTILE, hub, of_hubs, snapshot
-from webcrawl.commands.top import ended
-from webcrawl.live.screen import WIDTH_MIN, duration, in_ascii, screen
+from webcrawl.tools.top.command import ended
+from webcrawl.tools.top.screen import WIDTH_MIN, duration, in_ascii, screen
 
 
 def text(width: int = 80, height: int | None = None, **changes: object) -> str:

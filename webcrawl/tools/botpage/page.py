@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from webcrawl.report.atomic import replace_file
+from webcrawl.synced import replace_file
 
 ADDRESSES: Final = "addresses.json"
 ADDRESSES_TYPE: Final = "application/jafar+json"  # of draft-illyes-webbotauth-jafar
@@ -107,7 +107,7 @@ def write_botpage(
     paths = [folder / name for name in files]
     for path, text in zip(paths, files.values(), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text)
+        replace_file(path, text.encode())
     return paths
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.report.atomic import replace_file
 from webcrawl.report.series import read_series
+from webcrawl.synced import replace_file
 from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.tools.sweep.watching import Run, Sample, watch
 

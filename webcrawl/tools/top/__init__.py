@@ -1,0 +1,1 @@
+"""`scrapy top JOBDIR`: a running crawl in a terminal. `screen` makes the lines, `command` draws."""
