@@ -160,7 +160,7 @@ def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> C
     """Run a crawler, `python -m COMMAND`, to its end, with a new ledger. NotDone."""
     shutil.rmtree(place.crawled, ignore_errors=True)
     place.web.reset()
-    done = watch(command, place.folder, longest_s, disk=place.crawled, cwd=ROOT)
+    done = watch(command, place.folder, longest_s, cwd=ROOT)
     check_end(command[0], done.exit_code, done.log)
     return by_ledger(place, done.cpu_s, done.wall_s, done.samples)
 
