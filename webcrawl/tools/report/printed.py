@@ -15,7 +15,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
 
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.tools.report.archive import Found, archived_pages, read_archive
-from webcrawl.tools.report.contents import WORDS
+from webcrawl.tools.report.columns import WORDS
 from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page

@@ -51,11 +51,15 @@ class Report:
         return [(service, count, hosts[service]) for service, count in walls.most_common()]
 
     @property
+    def hosts_with_pages(self) -> int:
+        return sum(self.tables["host_sizes"].column("hosts"))
+
+    @property
     def one_page_share(self) -> float:
         """The share of hosts with one page, of hosts with any."""
         sizes = self.tables["host_sizes"].records()
-        hosts = sum(row["hosts"] for row in sizes)
-        return sum(row["hosts"] for row in sizes if row["documents"] == 1) / hosts if hosts else 0.0
+        ones = sum(row["hosts"] for row in sizes if row["documents"] == 1)
+        return ones / self.hosts_with_pages if ones else 0.0
 
 
 @contextmanager
