@@ -8,6 +8,7 @@ libraries that only tools need are the extra `tools` of the package.
 - `explain`: why a URL was fetched, refused, or is waiting.
 - `trace`: each step of the fetch of one URL.
 - `sweep`: experiments of several crawls, with plots.
+- `top`: what a running crawl does, in a terminal.
 - `warccheck`: checks WARC files and their indexes.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
 - `template`: the HTML of `report` and `botpage`.
