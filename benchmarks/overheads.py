@@ -34,7 +34,6 @@ REPORT = "webcrawl.extensions.report.CrawlReport"
 COMPARED = {
     "stats lines": ("default", "no stats lines"),
     "reports": ("default", "no report"),
-    "crawl log": ("default", "no crawl log"),
     "durability": ("JOBDIR", "default"),
     "live page": ("LIVE", "JOBDIR"),
     "reader": ("a reader", "LIVE"),
@@ -57,7 +56,6 @@ def measure(arguments: argparse.Namespace) -> str:
                 "default": partial(crawl, place, **disk),
                 "no stats lines": partial(crawl, place, STATS_INTERVAL=0, **disk),
                 "no report": partial(crawl, place, EXTENSIONS=without_report, **disk),
-                "no crawl log": partial(crawl, place, CRAWL_LOG=0, **disk),
                 "JOBDIR": partial(crawl, place, JOBDIR=jobdir(place)),
                 "LIVE": partial(crawl, place, **live),
                 "a reader": partial(crawl_with_reader, place, **live),

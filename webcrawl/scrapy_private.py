@@ -74,6 +74,7 @@ PROMISES: Final = (
             "finish_exporting",
             "format",
             "itemcount",
+            "start_exporting",
             "storage",
             "store_empty",
             "uri",

@@ -32,7 +32,6 @@ DEFAULT_REQUEST_HEADERS = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
 
 # Politeness.
 ROBOTSTXT_OBEY = True
-ROBOTS_PARSER = "webcrawl"  # protego, or the import path of a parser: parse/robotsparsers.py
 DOWNLOAD_DELAY = 30  # a request every half minute harms no server
 IP_DELAY = 1.0
 CRAWL_DELAY_MAX = 300.0  # a longer Crawl-delay in robots.txt is cut to this
@@ -106,7 +105,6 @@ FRONTIER_ORDER = "level"  # opic: important pages first, at less than twice the 
 # Visits of pages that were fetched before.
 RECRAWL = "off"  # fixed: each page once a cycle; adaptive: by its changes and its importance
 RECRAWL_CYCLE = "28d"
-RECRAWL_BUDGET = 0.5  # share of requests, where new pages wait too
 
 # What is left behind.
 ITEM_PIPELINES: dict[str, int | None] = {}
@@ -124,7 +122,6 @@ WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
 REPORT_DIR = ""  # for reports, the crawl log and the time series; empty: WARC_DIR
-CRAWL_LOG = True  # a line for each URL that had its turn
 
 # Log and statistics.
 LOG_LEVEL = "INFO"

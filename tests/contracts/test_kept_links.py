@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.contracts.frontier import POLITE, Driver, run
-from webcrawl.commands.frontier import Command
 from webcrawl.crawl.steering import KEPT_REASONS, kept_reasons
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
@@ -20,6 +19,7 @@ from webcrawl.frontier.host import State
 from webcrawl.frontier.lease import Failed, Outcome, RobotsUnreachable, Unresolved
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.hub.wire import SteeringError
+from webcrawl.tools.frontier.command import Command
 
 ORDERS = pytest.mark.parametrize("order", ["level", "opic"])
 

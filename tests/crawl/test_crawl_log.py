@@ -70,10 +70,3 @@ def test_a_running_crawl_has_plain_lines_and_a_kill_tears_none(tmp_path: Path) -
 
 def keys(lines: list[Line]) -> set[tuple[str, str]]:
     return {(line["url"], line["end"]) for line in lines if line["kind"] == "page"}
-
-
-def test_without_the_setting_there_is_no_log(tmp_path: Path) -> None:
-    with running(*WORLD, "--hosts", "5") as web:
-        result = crawl(tmp_path, web=web, CRAWL_LOG=0)
-    assert result.exit_code == 0
-    assert not list((tmp_path / "warc").glob("crawl-*"))

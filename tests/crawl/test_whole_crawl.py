@@ -50,20 +50,6 @@ def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str, store:
     assert_clean(result)
 
 
-def test_protego_reads_robots_txt_for_a_polite_crawl(tmp_path: Path) -> None:
-    """Its rules travel from the worker to the frontier.
-
-    Only kinds of robots.txt that Protego reads as RFC 9309 has them.
-    """
-    features = "none,robots-some=5,robots-token=2,robots-other-token,robots-disallow-all"
-    with running(*SMALL, *PROMISES, "--seed=18", "--hosts=120", f"--features={features}") as web:
-        result = crawl(tmp_path, web=web, ROBOTS_PARSER="protego", CRAWL_PROCESSES=2)
-        ledger = assert_faultless(web)
-    assert_clean(result)
-    assert ledger["fetched"]["pages"] > 100
-    assert result.report["counts"]["dropped/robots"] > 0
-
-
 def test_a_scope_suffix_limits_the_crawl(tmp_path: Path) -> None:
     with running(*SMALL, *PROMISES, "--scope-suffix", ".br") as web:
         result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webcrawl.parse.jointrules import joint_rules, read_rules
 from webcrawl.parse.ownersignals import TEXT_MAX, robots_signals
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import OURS, PROTEGO, read_rules, reader
 
 KEYS = st.sampled_from(
     [
@@ -47,20 +47,9 @@ def test_any_body(body: bytes, target: str) -> None:
     assert rules.crawl_delay_s is None or 0 <= rules.crawl_delay_s < float("inf")
     assert len(rules.literals) + len(rules.wildcards) <= 5 * len(body)
     assert RobotsRules.from_bytes(rules.to_bytes()) == rules
-    joint = reader(OURS, "webcrawl,ccbot,other")(body)
+    joint = joint_rules(body, "webcrawl,ccbot,other")
     assert joint.allows(target) <= rules.allows(target)
     assert read_rules(joint.to_bytes()) == joint
     said = robots_signals(body, "webcrawl,ccbot")
     assert all(line.isprintable() for line in said)
     assert sum(map(len, said)) <= TEXT_MAX + 20
-
-
-@given(BODIES, TARGETS)
-def test_any_body_read_by_protego(body: bytes, target: str) -> None:
-    rules = reader(PROTEGO, "webcrawl")(body)
-    assert rules.allows(target) in (True, False)
-    assert rules.allows("/robots.txt")
-    assert rules.deciding(target)[:1] in ("", "+", "-")
-    assert rules.crawl_delay_s is None or 0 <= rules.crawl_delay_s < float("inf")
-    assert rules.allows(target) or not rules.allows_all
-    assert read_rules(rules.to_bytes()) == rules

@@ -7,9 +7,15 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.parse.jointrules import JointRules, joint_rules, names_key
+from webcrawl.parse.jointrules import (
+    JointRules,
+    decision,
+    joint_rules,
+    names_key,
+    read_rules,
+    reader,
+)
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import OURS, PROTEGO, decision, read_rules, reader
 
 PATTERNS = st.text("ab/*", min_size=1, max_size=6).map("/{}".format)
 RULES = st.lists(
@@ -54,12 +60,10 @@ LINES = st.one_of(
 BODIES = st.lists(LINES, max_size=14).map(lambda lines: "\n".join(lines).encode())
 
 
-@given(BODIES, TARGETS, st.sampled_from([OURS, PROTEGO]))
-def test_several_names_are_the_strictest_of_each_by_itself(
-    body: bytes, target: str, parser: str
-) -> None:
-    each = {name: reader(parser, name)(body) for name in NAMES}
-    joint = reader(parser, names_key(NAMES))(body)
+@given(BODIES, TARGETS)
+def test_several_names_are_the_strictest_of_each_by_itself(body: bytes, target: str) -> None:
+    each = {name: reader(name)(body) for name in NAMES}
+    joint = reader(names_key(NAMES))(body)
     assert joint.allows(target) == all(rules.allows(target) for rules in each.values())
     delays_s = [rules.crawl_delay_s for rules in each.values() if rules.crawl_delay_s is not None]
     assert joint.crawl_delay_s == max(delays_s, default=None)

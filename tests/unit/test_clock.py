@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_visits import CYCLE_S, POLITE, UTC_S, Crawl, link, page
-from webcrawl.commands.frontier import Command
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.clock import set_back
@@ -24,6 +23,7 @@ from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lease, Outcome
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.tools.explain.frontier import explain
+from webcrawl.tools.frontier.command import Command
 
 AHEAD_S = 400 * 86_400.0
 

@@ -31,8 +31,8 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS, Level
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import reader
 from webcrawl.tools.explain.explanation import of_scope
 from webcrawl.tools.explain.frontier import explain
 
@@ -218,7 +218,7 @@ def test_refused_by_robots_for_another_name(tmp_path: Path) -> None:
             ("ccbot", "http://a/priv", '"Disallow: /priv" for this URL, read as each of x, ccbot.'),
         )
     ):
-        rules = RobotsFetched(reader("webcrawl", f"x,{name}")(text), FOREVER, 100.0, 100.0)
+        rules = RobotsFetched(joint_rules(text, f"x,{name}"), FOREVER, 100.0, 100.0)
         said = explained(
             tmp_path / str(number),
             url,

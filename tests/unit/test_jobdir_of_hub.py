@@ -12,7 +12,6 @@ from scrapy.utils.project import get_project_settings
 
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.cluster.claims import Claim, write_claim
-from webcrawl.commands.frontier import Command as ShowFrontier
 from webcrawl.config.joining import claim
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import JobFolder, LocalFrontier
@@ -20,6 +19,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.tools.explain.command import Command as Explain
+from webcrawl.tools.frontier.command import Command as ShowFrontier
 
 HUB, HUBS = 1, 3
 

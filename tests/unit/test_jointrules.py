@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.parse.jointrules import JOINT, NAMES_MAX, JointRules, joint_rules, names_key
+from webcrawl.parse.jointrules import (
+    JOINT,
+    NAMES_MAX,
+    JointRules,
+    decision,
+    joint_rules,
+    names_key,
+    read_rules,
+)
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import PROTEGO, decision, read_rules, reader
 
 NAMES = "webcrawl,ccbot,gptbot"
 BODY = b"""User-agent: *
@@ -22,13 +29,12 @@ Crawl-delay: 9
 """
 
 
-@pytest.mark.parametrize("parser", ["webcrawl", PROTEGO])
-def test_the_decision_has_the_rule_and_the_name(parser: str) -> None:
-    rules = reader(parser, NAMES)(BODY)
+def test_the_decision_has_the_rule_and_the_name() -> None:
+    rules = joint_rules(BODY, NAMES)
     assert decision(rules, "/open") == ("-/", ("gptbot",))
     assert decision(rules, "/private/1") == ("-/private", ("webcrawl",))
     assert rules.crawl_delay_s == 9.0
-    two = reader(parser, "webcrawl,ccbot")(BODY)
+    two = joint_rules(BODY, "webcrawl,ccbot")
     assert decision(two, "/a") == ("", ("webcrawl",))
     assert two.allows("/a")
     assert not two.allows("/private")

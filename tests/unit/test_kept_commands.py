@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.commands.frontier import Command as FrontierCommand
 from webcrawl.crawl.keptcommands import Command, Steered, command_of, shown, steered_by
 from webcrawl.extensions.steering import _entries
 from webcrawl.frontier.base import Policy
@@ -22,6 +21,7 @@ from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 from webcrawl.scheduler.opening import _obey
 from webcrawl.scope import Scope, ScopeError
+from webcrawl.tools.frontier.command import Command as FrontierCommand
 
 DENY = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("a.test", "re:x$"))
 ALLOW = Command("2026-01-31T12:00:01Z", "live page", "allow", ("ünïcode.test",))

@@ -15,7 +15,6 @@ from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.scrapysown import unreadable
 from webcrawl.config.table import TABLE, read, typed_settings
-from webcrawl.parse.robots import RobotsRules
 from webcrawl.tools.botpage.keys import new_key
 
 PDF = "application/pdf"
@@ -25,11 +24,6 @@ def project_settings() -> Settings:
     settings = Settings()
     settings.setmodule(defaults, priority="project")
     return settings
-
-
-def allowing(text: bytes, token: str) -> Any:
-    """A user's own parser of robots.txt."""
-    return RobotsRules.parse(text, token)
 
 
 def problems(**overrides: Any) -> list[str]:
@@ -79,16 +73,11 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
          [None, "bot", "bot/1.0 (+https://h/, x)", "a, b", ["a", "b"], ["bot/1.0 (x)"]],
          ["", "a\nb", "a,b,c,d,e,f,g,h,i", 5, ["a b", "c"],
           ",", ",b", "a,,b", "a/1,b", "(+a)", [""]]),
-        ("ROBOTS_PARSER", ["webcrawl", "protego", "tests.unit.test_settings_check.allowing"],
-         ["", "Protego", "no.such.parser", None, 3, print, "urllib.parse.unquote"]),
-        ("SCHEDULER", ["webcrawl.scheduler.Scheduler"],
-         ["scrapy.core.scheduler.Scheduler", "no.such.Scheduler"]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
         ("RECRAWL", ["off", "fixed", "adaptive"], ["on", "", None, True]),
         ("RECRAWL_CYCLE", [90, "90", "15m", "12 h", "28d", "4w", "1.5d", 0.5],
          [0, "0", "0d", -1, "d", "1y", "1d12h", "", None, "inf", float("nan")]),
-        ("RECRAWL_BUDGET", [1, "0.5", 0.01], [0, "0", 1.1, -0.5, "", None, "half", float("nan")]),
         ("JOBDIR", [None, "", "job", Path("job")], [__file__, 3, "/proc/job"]),
         ("FRONTIER_ACTIVE_HOSTS", [1, "50000"], [0, -1, "many"]),
         ("WARC_DIR", ["warc", "/tmp", Path("x")], ["", None, 3]),
@@ -124,6 +113,11 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         ("MEMUSAGE_LIMIT_MB", [0, "2048"], ["2G"]),
         ("MEMUSAGE_CHECK_INTERVAL_SECONDS", [60.0, "0.5"], ["x", 0]),
         ("HTTPCACHE_ENABLED", [True, "0"], ["maybe"]),
+        (
+            "SCHEDULER",
+            ["webcrawl.scheduler.Scheduler"],
+            ["scrapy.core.scheduler.Scheduler", "no.such.Scheduler"],
+        ),
         ("DOWNLOADER", ["webcrawl.downloader.Downloader"], ["no.such.Downloader", "json.Nosuch"]),
         ("FEEDS", [{}, {"a.jsonl": {"format": "jsonlines"}}], [{"a.jsonl": "jsonlines"}]),
     ],

@@ -46,8 +46,8 @@ from webcrawl.hub.wire import (
     valid_text,
 )
 from webcrawl.items import Original
+from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import TextRules, reader
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
 ROBOTS_TXT = b"User-agent: *\nDisallow: /x"
@@ -56,9 +56,7 @@ OUTCOMES: list[Outcome] = [
     Resolved(("10.0.0.1", "::1"), 5.0),
     Unresolved("dns", again=True),
     RobotsFetched(RobotsRules.parse(ROBOTS_TXT, "a"), 9.0, 1.0, 2.0, "4xx"),
-    RobotsFetched(reader("protego", "a")(ROBOTS_TXT), 9.0, 1.0, 2.0),
-    RobotsFetched(reader("webcrawl", "a,b")(ROBOTS_TXT + b"y\nUser-agent: b"), 9.0, 1.0, 2.0),
-    RobotsFetched(TextRules(parser="protego", token="a", text=b"Disallow: /\xff"), 9.0, 1.0, 2.0),
+    RobotsFetched(joint_rules(ROBOTS_TXT + b"y\nUser-agent: b", "a,b"), 9.0, 1.0, 2.0),
     RobotsMoved("http://b/robots.txt", "b", 1.0, 2.0),
     RobotsUnreachable("timeout", 1.0, 2.0, 3.0),
     Fetched(200, 1.0, 2.0, (LINK, replace(LINK, url="http://a/2")), 3.0, 4, 5.0, wanted=False),

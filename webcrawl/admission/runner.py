@@ -75,7 +75,7 @@ class Admissions:
     guard: AddressGuard
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
-    read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt, by ROBOTS_PARSER
+    read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt
     wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # whether an answer to HEAD is wanted
     outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]

@@ -34,7 +34,7 @@ from webcrawl.frontier.mailbox import (
     RobotsFailed,
     decode_all,
 )
-from webcrawl.parse.robotsparsers import read_rules
+from webcrawl.parse.jointrules import read_rules
 from webcrawl.parse.urls import MAX_LENGTH, host_of
 
 ROWS_MAX: Final = 500  # of mail, in one letter

@@ -6,10 +6,9 @@ In reading order:
   crawl and sets the exit code. `epilog` is the end of their `--help`.
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
-- `frontier`: looks into the frontier of a JOBDIR.
 - `ctl`: steers a running crawl. `hub`: gives a hub whose machine is lost a JOBDIR.
 - `simweb`: serves the simulated web.
-- `report`, `top`, `explain`, `trace`, `sweep`, `warccheck`, `botpage`: carried out by
+- `report`, `explain`, `frontier`, `top`, `trace`, `sweep`, `warccheck`, `botpage`: carried out by
   `webcrawl.tools`; `tool` is their common base.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.

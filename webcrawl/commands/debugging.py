@@ -34,7 +34,6 @@ SETTINGS: dict[str, Any] = {
     "CLUSTER": "",
     "CLUSTER_CHECKPOINTS": None,
     "CLUSTER_HUBS": 1,
-    "CRAWL_LOG": False,
     "CRAWL_PROCESSES": 1,
     "FRONTIER_STORE": "memory",
     "RECRAWL": "off",

@@ -14,7 +14,6 @@ from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
-from scrapy.utils.misc import load_object
 
 from webcrawl import openfiles
 from webcrawl.config.build import processes_from, share_of
@@ -23,7 +22,7 @@ from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
+from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
 from webcrawl.fetch.proxy import problem_of
 from webcrawl.live.listening import bind_loopback
 from webcrawl.spiders.broad import project_root
@@ -93,9 +92,7 @@ def run_plain(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Na
 
     The exit code of `command` is Scrapy's; with our frontier, it is that of `run`.
     """
-    if _crawl(command, crawler, opts) and issubclass(
-        load_object(crawler.settings["SCHEDULER"]), CrawlScheduler
-    ):
+    if _crawl(command, crawler, opts) and has_our_scheduler(crawler.settings):
         _set_exit_code(command, crawler)
 
 

@@ -55,10 +55,9 @@ from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.server import FrontierServer
-from webcrawl.parse.jointrules import names_key
+from webcrawl.parse.jointrules import names_key, reader
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
-from webcrawl.parse.robotsparsers import OURS, PROTEGO, reader
 from webcrawl.reading.page import Options
 from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
@@ -187,24 +186,29 @@ def frontier_from(
     scope: Scope,
     rules: HostRules | None,
     several: SeveralHubs | None = None,
+    log_folder: Path | None = None,
 ) -> FrontierServer:
     """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
 
-    Drops URLs in line that `scope` denies. `several`: this hub among the others.
+    Drops URLs in line that `scope` denies. `several`: this hub among the others. `log_folder`: of
+    the crawl log; None: there is none.
     """
     return FrontierServer(
-        _own_frontier_from(settings, scope, rules, several),
+        _own_frontier_from(settings, scope, rules, several, log_folder),
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
         grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 
 def _own_frontier_from(
-    settings: BaseSettings, scope: Scope, rules: HostRules | None, several: SeveralHubs | None
+    settings: BaseSettings,
+    scope: Scope,
+    rules: HostRules | None,
+    several: SeveralHubs | None,
+    log_folder: Path | None,
 ) -> Frontier:
     policy = replace(policy_from(settings, rules), denied=scope.denied)
     caps = caps_from(settings, rules)
-    log_folder = report_folder(settings) if read(settings, "CRAWL_LOG", bool) else None
     now = time.monotonic()
     utc_s = time.time() - now
     ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]()
@@ -318,12 +322,11 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
 
 
 def recrawl_from(settings: BaseSettings) -> Recrawl | None:
-    """RECRAWL and its settings; None if it is off, or unset."""
+    """RECRAWL and RECRAWL_CYCLE; None if it is off, or unset."""
     mode = read(settings, "RECRAWL", str) if settings.get("RECRAWL") else "off"
     if mode == "off":
         return None
-    cycle_s = read(settings, "RECRAWL_CYCLE", float)
-    return Recrawl(mode, cycle_s, read(settings, "RECRAWL_BUDGET", float))
+    return Recrawl(mode, read(settings, "RECRAWL_CYCLE", float))
 
 
 def reading_from(settings: BaseSettings) -> Options:
@@ -363,15 +366,11 @@ def robots_names(settings: BaseSettings, agent: str = "") -> str:
 
 
 def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], RobotsRules]:
-    """A function that reads a robots.txt for our own name, or for that of `agent`.
+    """A function that reads a robots.txt for all names of ROBOTSTXT_USER_AGENT.
 
-    With the parser of ROBOTS_PARSER; for all names of ROBOTSTXT_USER_AGENT.
+    `agent` in place of our own.
     """
-    name = settings.get("ROBOTS_PARSER") or OURS
-    parser = None if name in (OURS, PROTEGO) else load_object(name)
-    if parser is not None and not isinstance(name, str):
-        name = f"{parser.__module__}.{parser.__qualname__}"
-    return reader(name, robots_names(settings, agent), parser)
+    return reader(robots_names(settings, agent))
 
 
 def is_worker(crawler: Crawler) -> bool:

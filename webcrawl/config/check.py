@@ -36,6 +36,7 @@ from webcrawl.config.kinds import SettingError, parsers_problem
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
+from webcrawl.crawl.crawl import has_our_scheduler
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of
@@ -49,6 +50,9 @@ def check(settings: BaseSettings) -> list[str]:
         for name, row in TABLE.items()
         if not row.kind.fits(settings.get(name))
     ]
+    if not has_our_scheduler(settings):
+        allowed = "webcrawl.scheduler.Scheduler, or a class made from it"
+        problems.append(str(SettingError("SCHEDULER", settings["SCHEDULER"], allowed)))
     problems += unusable(settings)
     if problems:
         return problems
@@ -128,7 +132,7 @@ def problems_of(
     names are checked. `is_broad`: it is a broad spider.
     """
     problems = check_names(settings, spider, arguments or {}).misspelt
-    if is_broad or TABLE["SCHEDULER"].kind.fits(settings["SCHEDULER"]):
+    if is_broad or has_our_scheduler(settings):
         problems += check(settings) or components.refusals(settings)
     return problems
 
@@ -158,12 +162,8 @@ def warnings_of(settings: BaseSettings) -> list[str]:
         )
     if settings.get("BOT_AUTH_AGENT") and not settings.get("BOT_AUTH_KEY"):
         lines.append("BOT_AUTH_AGENT has no effect without BOT_AUTH_KEY: no request is signed")
-    if recrawl_from(settings) is None:
-        lines += [
-            f"{name} has no effect without RECRAWL: no page is visited again"
-            for name in ("RECRAWL_CYCLE", "RECRAWL_BUDGET")
-            if _is_given(settings, name)
-        ]
+    if recrawl_from(settings) is None and _is_given(settings, "RECRAWL_CYCLE"):
+        lines.append("RECRAWL_CYCLE has no effect without RECRAWL: no page is visited again")
     wants = content_type_test(settings)
     for media_type, parser in read(settings, "PARSERS", dict).items():
         if parser and not wants(200, [(b"content-type", media_type.encode())]):

@@ -54,7 +54,7 @@ _OWN: Final = frozenset(
     }
 ) - {"FRONTIER_ORDER"}
 # Settings that name code.
-_CODE: Final = frozenset({"SCOPE_RULES", "PARSERS", "ROBOTS_PARSER", "SCHEDULER"})
+_CODE: Final = frozenset({"SCOPE_RULES", "PARSERS"})
 _MIDDLEWARE: Final = "webcrawl.extensions.fetcher.FetcherMiddleware"
 _MARGIN_S: Final = 1.0  # of a request that is being sent at the end of a session
 

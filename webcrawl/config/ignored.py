@@ -121,7 +121,7 @@ UNUSED = (
     ),
     Unused(
         ("ROBOTSTXT_PARSER",),
-        "ROBOTS_PARSER chooses the parser; ROBOTSTXT_OBEY says whether robots.txt is obeyed",
+        "robots.txt is read as RFC 9309 has it; ROBOTSTXT_OBEY says whether it is obeyed",
         _DOWNLOADER + "robotstxt.RobotsTxtMiddleware",
     ),
 )

@@ -10,9 +10,7 @@ import errno
 import math
 import os
 import re
-import ssl
 from collections.abc import Callable
-from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -26,27 +24,18 @@ from scrapy.utils.python import without_none_values
 from webcrawl.admission.dns import read_server
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.buckets import HUBS_MAX
-from webcrawl.crawl.crawl import CrawlScheduler
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.robots import product_token
-from webcrawl.parse.robotsparsers import OURS, PROTEGO
 from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
-TLS_VERSIONS = {
-    "TLSv1.0": ssl.TLSVersion.TLSv1,
-    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
-    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
-    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
 
 
 _AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
 _COMMENT = re.compile(r"\([^()]*\)")  # of a User-Agent
-_READING = ("allows", "allows_all", "crawl_delay_s", "sitemaps")  # parse.robotsparsers.Reading
 DIRECT = "direct"  # PROXY: no proxy, also in a crawl that was begun with one
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
@@ -134,16 +123,6 @@ DURATION = Kind(
     parse_duration,
     "s",
 )
-
-
-def _is_share(value: Any) -> bool:
-    try:
-        return 0 < float(value) <= 1
-    except (TypeError, ValueError):
-        return False
-
-
-SHARE = Kind(_is_share, "a number above 0, up to 1", float)
 
 
 def one_of(*names: str) -> Kind:
@@ -255,17 +234,6 @@ def parsers_problem(value: Any) -> str:
     return ""
 
 
-def _is_robots_parser(value: Any) -> bool:
-    """Tries a parser of a user's own on an empty robots.txt."""
-    if value in (OURS, PROTEGO):
-        return value == OURS or find_spec("protego") is not None
-    try:
-        reading = load_object(value)(b"", "webcrawl")
-        return all(hasattr(reading, name) for name in _READING)
-    except Exception:  # from a user's code
-        return False
-
-
 def _are_agents(value: Any) -> bool:
     names = _agents(value)
     return value is None or value == [] or 0 < len(names) <= NAMES_MAX
@@ -302,13 +270,6 @@ def _is_live(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return port in (0, FREE_PORT) or 1024 <= port <= 65535
-
-
-def _is_scheduler(value: Any) -> bool:
-    try:
-        return issubclass(load_object(value), CrawlScheduler)
-    except (ImportError, NameError, TypeError, ValueError):
-        return False
 
 
 def _is_writable(value: object) -> bool:
@@ -390,7 +351,6 @@ FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.al
 FREE_PORT = 1  # LIVE: any port that is free
 LIVE = Kind(_is_live, "0 (off), 1 (a free port), or a port from 1024 to 65535", _live)
 PROCESSES = Kind(_is_process_count, f"a whole number, 0 to {PROCESSES_MAX}", int)
-ROBOTS_PARSER = Kind(_is_robots_parser, "webcrawl, protego, or the import path of a parser")
 FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
 RULES_FILE = Kind(
     lambda value: not value or (isinstance(value, str) and re.match(r"@.", value) is not None),
@@ -460,7 +420,3 @@ PARSERS = Kind(
     _named_parsers,
 )
 FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
-SCHEDULER = Kind(_is_scheduler, "webcrawl.scheduler.Scheduler, or a class made from it")
-TLS_VERSION = Kind(
-    lambda value: value is None or value in TLS_VERSIONS, "None or " + " or ".join(TLS_VERSIONS)
-)

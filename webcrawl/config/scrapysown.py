@@ -19,6 +19,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
+from webcrawl.config.fetch import TLS_VERSIONS
 from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, whole
 
 
@@ -109,6 +110,10 @@ _KINDS: Final = {
             *("HTTPCACHE_ENABLED", "HTTPPROXY_ENABLED", "MEMUSAGE_ENABLED", "STATS_DUMP"),
         ),
         BOOL,
+    ),
+    **dict.fromkeys(
+        ("DOWNLOAD_TLS_MIN_VERSION", "DOWNLOAD_TLS_MAX_VERSION"),
+        Kind(lambda value: value in (None, *TLS_VERSIONS), f"None or {' or '.join(TLS_VERSIONS)}"),
     ),
     "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
     "SPIDER_MODULES": Kind(_are_modules, "import paths of modules, with commas between them"),

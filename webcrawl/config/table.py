@@ -194,12 +194,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "manners.md#several-names",
         ),
         Setting(
-            "ROBOTS_PARSER",
-            kinds.ROBOTS_PARSER,
-            "Parser of robots.txt: `webcrawl` (our own), `protego`, or the import path of yours.",
-            "extending.md#a-parser",
-        ),
-        Setting(
             "DOWNLOAD_DELAY",
             seconds(),
             "Minimum time between two requests to one host. A longer `Crawl-delay` replaces it.",
@@ -301,8 +295,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
             " and the archive names the problem of the certificate.",
         ),
-        Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
-        Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
         Setting(
             "PROXY",
             kinds.PROXY,
@@ -352,12 +344,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "lasting.md",
         ),
         Setting(
-            "RECRAWL_BUDGET",
-            kinds.SHARE,
-            "Share of the requests that are visits, where both new pages and visits wait.",
-            "lasting.md#visits-and-new-pages",
-        ),
-        Setting(
             "JOBDIR",
             kinds.FOLDER_OR_UNSET,
             "The folder of the crawl's state on disk: the same command resumes the crawl. Unset: a"
@@ -374,7 +360,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             seconds(),
             "When the crawl is stopped, fetches under way have this time to end.",
         ),
-        Setting("SCHEDULER", kinds.SCHEDULER, "The scheduler in front of the frontier."),
     ),
     "What is left behind": (
         Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "output.md#the-archive"),
@@ -429,13 +414,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "The folder of `report.json`, `report.txt`, the crawl log and the time series; those of"
             " earlier runs stay. Empty: `WARC_DIR`.",
             "output.md#reportjson",
-        ),
-        Setting(
-            "CRAWL_LOG",
-            BOOL,
-            "Write a line of JSON for each URL that had its turn, fetched or not:"
-            " `crawl-ID-00001.jsonl` in `REPORT_DIR`.",
-            "output.md#the-crawl-log",
         ),
         Setting(
             "STATS_INTERVAL",

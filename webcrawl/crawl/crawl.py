@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
 from webcrawl.admission.runner import Admissions
 from webcrawl.crawl.page_fetch import PageFetch
@@ -63,6 +65,14 @@ class CrawlScheduler(Protocol):
     def puts_large(self) -> bool: ...
 
     def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
+
+
+def has_our_scheduler(settings: BaseSettings) -> bool:
+    """Whether SCHEDULER is `webcrawl.scheduler.Scheduler`, or a class made from it."""
+    try:
+        return issubclass(load_object(settings["SCHEDULER"]), CrawlScheduler)
+    except (ImportError, NameError, TypeError, ValueError):  # Scrapy reports it
+        return False
 
 
 class Handler(Protocol):

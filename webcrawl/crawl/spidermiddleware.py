@@ -14,11 +14,10 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
-from webcrawl.crawl.crawl import CrawlScheduler, crawl_of
+from webcrawl.crawl.crawl import CrawlScheduler, crawl_of, has_our_scheduler
 from webcrawl.crawl.outcomes import AskedAgain, NotArchived, answered
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, state_of
 from webcrawl.crawl.reconstruction import exchange_of
@@ -44,7 +43,7 @@ class PageFetchMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not issubclass(load_object(crawler.settings["SCHEDULER"]), CrawlScheduler):
+        if not has_our_scheduler(crawler.settings):
             raise NotConfigured("only webcrawl's scheduler hands out leases")
         middleware = cls(crawler)
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):

@@ -13,13 +13,10 @@ of each kind after a kill.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import re
 from collections.abc import Coroutine
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,57 +59,53 @@ class FeedExporter(feedexport.FeedExporter):
             raise
 
     def open_spider(self, spider: Spider) -> None:
+        """A signal handler. Opens each feed, so that one that cannot be written is refused now."""
         super().open_spider(spider)
         for slot in self.slots:
             if self.settings.get("JOBDIR") and (warning := _loss(slot)):
                 logger.warning("FEEDS: %s %s", _name(slot), warning)
             try:
-                _prepare(slot)
+                _repair(slot)
+                if slot.store_empty:
+                    slot.start_exporting()
             except OSError as error:
                 self.slots = []
-                self._report(slot, error)
+                self._report(_name(slot), error)
                 raise CloseSpider("feed_error") from None
 
     def item_scraped(self, item: Any, spider: Spider, response: Response | None = None) -> None:
         """A signal handler. A page cannot be done before all handlers of its item have run."""
-        slots = self.slots
-        exported: list[list[FeedSlot]] = []
-        try:
-            for slot in [] if self._failed else slots:
-                self.slots = [slot]
-                try:
-                    super().item_scraped(item, spider)  # replaces the slot if its batch is full
-                    _flush(slot)
-                    if self.slots != [slot]:
-                        self._end_batch(slot, self.slots[0])
-                except OSError as error:
-                    self.slots = []
-                    self._fail(slot, error)
-                exported.append(self.slots)
-        finally:
-            self.slots = [*chain.from_iterable(exported), *slots[len(exported) :]]
+        if not self._failed:
+            self._export(item, spider)
         page_fetch = page_fetch_of(response.request) if isinstance(response, Response) else None
         if self._failed and page_fetch is not None:
             page_fetch.unarchived = True
 
-    def _end_batch(self, full: FeedSlot, following: FeedSlot) -> None:
-        """Finish a batch before Scrapy's task stores it, and repair the file of the next one.
-
-        An earlier run may have left that file.
-        """
-        if not self._finish(full):
-            self._end_crawl()
+    def _export(self, item: Any, spider: Spider) -> None:
+        before, unnamed = self.slots, None
         try:
-            _prepare(following)
+            super().item_scraped(item, spider)  # replaces the slot of a full batch
         except OSError as error:
-            self._fail(following, error)
+            unnamed = error
+        for slot in dict.fromkeys((*before, *self.slots)):
+            try:
+                if slot not in before:  # an earlier run may have left its file
+                    _repair(slot)
+                _flush(slot)  # fails again for the slot that has failed
+            except OSError as error:
+                self._fail(_name(slot), error)
+                _give_up(slot)
+                return
+        if unnamed is not None:
+            self._fail(str(unnamed.filename or "a feed"), unnamed)
 
     def close_spider(self, spider: Spider) -> Coroutine[Any, Any, None]:
         """A signal handler. Finishes local files before it returns.
 
         The report handles this signal next, and so has their errors.
         """
-        self.slots = [slot for slot in self.slots if self._finish(slot)]
+        for slot in self.slots:
+            self._finish(slot)
         return self._store(spider)
 
     async def _store(self, spider: Spider) -> None:
@@ -122,8 +115,8 @@ class FeedExporter(feedexport.FeedExporter):
             # Scrapy has logged the reason.
             set_fatal_error(self.crawler, "FEEDS: a feed could not be stored")
 
-    def _finish(self, slot: FeedSlot) -> bool:
-        """Write the end of a feed's document. False if that fails."""
+    def _finish(self, slot: FeedSlot) -> None:
+        """Write the end of a feed's document."""
         try:
             if slot.file is not None and not slot.file.closed:
                 slot.finish_exporting()
@@ -135,29 +128,21 @@ class FeedExporter(feedexport.FeedExporter):
         except Exception as error:  # also of a user's exporter: the other feeds must be finished
             if not self._failed:
                 self._failed = True
-                self._report(slot, error)
+                self._report(_name(slot), error)
             _give_up(slot)
-            return False
-        return True
 
-    def _fail(self, slot: FeedSlot, error: OSError) -> None:
-        """End the crawl. The first error is its reason."""
-        if not self._failed:
-            self._failed = True
-            self._report(slot, error)
-            self._end_crawl()
-        _give_up(slot)
+    def _fail(self, name: str, error: OSError) -> None:
+        """End the crawl."""
+        self._failed = True
+        self._report(name, error)
+        coro = self.crawler.engine.close_spider_async(reason="feed_error")
+        self._end_task = asyncio.create_task(coro)
 
-    def _end_crawl(self) -> None:
-        if self._end_task is None:
-            coro = self.crawler.engine.close_spider_async(reason="feed_error")
-            self._end_task = asyncio.create_task(coro)
-
-    def _report(self, slot: FeedSlot, error: Exception) -> None:
+    def _report(self, name: str, error: Exception) -> None:
         """Make `error` the reason of exit code 1, and log it."""
         fault = None if isinstance(error, OSError) else error  # a bug: logged with its traceback
         why = getattr(error, "strerror", None) or error
-        problem = f"FEEDS: {_name(slot)} cannot be written: {why}"
+        problem = f"FEEDS: {name} cannot be written: {why}"
         set_fatal_error(self.crawler, problem)
         logger.error("%s", problem, exc_info=fault)
 
@@ -194,30 +179,18 @@ def _loss(slot: FeedSlot) -> str:
     return ""
 
 
-def _prepare(slot: FeedSlot) -> None:
-    """Check that a local file can be written, and repair its end. Creates no file. OSError."""
-    if not isinstance(slot.storage, FileFeedStorage):
+def _repair(slot: FeedSlot) -> None:
+    """Cut off a torn last record that an earlier run has left in a local file. OSError."""
+    storage, options = slot.storage, slot.feed_options
+    if not isinstance(storage, FileFeedStorage) or storage.write_mode == "wb":
         return
-    path = Path(slot.storage.path).absolute()
-    if path.is_file():
-        os.close(os.open(path, os.O_WRONLY))
-        options = slot.feed_options
-        if slot.storage.write_mode == "wb" or "postprocessing" in options:
-            return
-        if '\n"{'.encode(options["encoding"] or "utf-8") != b'\n"{':
-            return  # UTF-16 and the like: line breaks and quotes are not single bytes
-        if cut := repair(path, slot.format):
-            logger.warning("FEEDS: %s: %d bytes of a torn last record were cut off", path, cut)
-    elif not path.exists():
-        folder = path.parent
-        while not folder.exists():
-            folder = folder.parent
-        if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    elif path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    path = Path(storage.path).absolute()
+    if not path.is_file() or "postprocessing" in options:
+        return
+    if '\n"{'.encode(options["encoding"] or "utf-8") != b'\n"{':
+        return  # UTF-16 and the like: line breaks and quotes are not single bytes
+    if cut := repair(path, slot.format):
+        logger.warning("FEEDS: %s: %d bytes of a torn last record were cut off", path, cut)
 
 
 def _flush(slot: FeedSlot) -> None:
@@ -241,4 +214,4 @@ def _give_up(slot: FeedSlot) -> None:
         with suppress(OSError):
             slot.file.close()
         with suppress(OSError):
-            _prepare(slot)
+            _repair(slot)

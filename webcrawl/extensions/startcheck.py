@@ -22,7 +22,7 @@ from webcrawl.config.components import refusals
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
-from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
 from webcrawl.scrapy_private import problem
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class StartCheck:
         _take_user_agent(crawler)
         _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
         names = check_names(crawler.settings, crawler.spidercls, arguments)
-        is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
+        is_ours = has_our_scheduler(crawler.settings)
         problems = names.misspelt
         if is_ours and not crawl_of(crawler).is_checked:
             problems += check(crawler.settings)

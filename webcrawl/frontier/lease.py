@@ -15,7 +15,7 @@ from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import FailureReason
 from webcrawl.frontier.caps import CapReason
-from webcrawl.parse.robotsparsers import AnyRules
+from webcrawl.parse.jointrules import AnyRules
 
 FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
 VISIT_PRIORITY = 0  # of a link to visit again; with RECRAWL no other link has it

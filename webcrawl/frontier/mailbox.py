@@ -39,8 +39,8 @@ from msgspec.msgpack import Decoder, Encoder
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Link, RobotsFetched, RobotsTask
+from webcrawl.parse.jointrules import read_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import read_rules
 
 # Of rules as they travel, so that a mail fits into one message. Only a robots.txt of 500 KB that
 # does not compress is larger.

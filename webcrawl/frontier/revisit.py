@@ -31,11 +31,11 @@ _BURST: Final = 0.05  # of a cycle: allowance that is kept although visits could
 
 
 class Recrawl(NamedTuple):
-    """The settings: RECRAWL ("fixed" or "adaptive"), RECRAWL_CYCLE, RECRAWL_BUDGET."""
+    """The settings: RECRAWL ("fixed" or "adaptive"), RECRAWL_CYCLE; and the share of visits."""
 
     mode: str
     cycle_s: float
-    share: float  # of requests that may be visits, while new pages wait; above 0, at most 1
+    share: float = 0.5  # of requests that may be visits, while new pages wait; above 0, at most 1
 
 
 class Rate(NamedTuple):

@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from webcrawl.config.build import domains_of, scope_from
-from webcrawl.config.table import TABLE
+from webcrawl.crawl.crawl import has_our_scheduler
 from webcrawl.middlewares.verifier import Verifier, is_robots_task
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import Scope
@@ -28,8 +28,8 @@ class DomainFilter(Verifier):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         # With another scheduler, Scrapy's OffsiteMiddleware knows `allowed_domains`.
-        is_ours = TABLE["SCHEDULER"].kind.fits(crawler.settings["SCHEDULER"])
-        return cls(crawler, scope_from(crawler.settings, domains_of(crawler) if is_ours else []))
+        domains = domains_of(crawler) if has_our_scheduler(crawler.settings) else []
+        return cls(crawler, scope_from(crawler.settings, domains))
 
     def decide(self, url: str, request: Request) -> None:
         reason = self._scope.refuses(url, host_of(url))

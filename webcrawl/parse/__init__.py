@@ -8,6 +8,5 @@ All input is hostile: every reader is linear in its input and raises nothing for
 - `page`: from the payload of a page to its links. It calls `charset` (the character set), `links`
   (which elements are links), `markup` (tags and attributes) and `references` (`&amp;`).
 - `scan/`: the scanner of `markup` in C. It is built as the separate module `webcrawl_scan`.
-- `robots`: the rules of a robots.txt. `robotsparsers`: other parsers for it (ROBOTS_PARSER);
-  `protego_robots`: one of these.
+- `robots`: the rules of a robots.txt. `jointrules`: those of several names at once.
 """

@@ -12,7 +12,8 @@ all names together take MAX_CHECK_STEPS, as those of one name; so one check take
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple, Self
 
 from msgspec import DecodeError, Struct
@@ -92,6 +93,28 @@ class JointRules(RobotsRules, frozen=True):
 
 
 _encode = Encoder().encode
+
+# As a message between processes has them: one of these classes.
+AnyRules = RobotsRules | JointRules
+
+
+def reader(names: str) -> Callable[[bytes], RobotsRules]:
+    """A function from the body of a robots.txt to its rules for `names`, one or several."""
+    if "," in names:
+        return partial(joint_rules, names=names)
+    return partial(RobotsRules.parse, product_token=names)
+
+
+def read_rules(row: bytes) -> RobotsRules:
+    """The rules that `to_bytes` of any rules wrote. ValueError for other bytes."""
+    return (JointRules if row.startswith(JOINT) else RobotsRules).from_bytes(row)
+
+
+def decision(rules: RobotsRules, target: str) -> Decision:
+    """The rule that decides on `target`, and the names that it is for (ROBOTSTXT_USER_AGENT)."""
+    if isinstance(rules, JointRules):
+        return rules.decision(target)
+    return Decision(rules.deciding(target))
 
 
 def joint_rules(body: bytes, names: str) -> RobotsRules:

@@ -136,10 +136,8 @@ class WarcPipeline:
                 capture = _page_capture(item, exchange)
             else:
                 capture = await asyncio.to_thread(_page_capture, item, exchange)
-            if self._digest_over != "wire" and capture.has_answer:
-                capture = await self._digested(capture)
+            capture = await self._archive(capture, self._writer)
             item.payload_digest = capture.recorded_digest or item.payload_digest
-            await self._write(capture, self._writer)
             self._count()
             exchange.archived = capture.has_answer
             self._unarchived += not capture.has_answer
@@ -148,15 +146,18 @@ class WarcPipeline:
             raise NotArchived(str(error)) from None
         return item
 
-    async def _write(self, capture: Capture, writer: WarcWriter) -> None:
+    async def _archive(self, capture: Capture, writer: WarcWriter) -> Capture:
         """Write the records of a page, and count the time. WarcError."""
+        if self._digest_over != "wire" and capture.has_answer:
+            capture = await self._digested(capture)
         counters, began_at = self._counters, monotonic()
         counters.stage_under_way["archive"] += 1
         try:
-            _note_place(capture, await writer.write(capture))
+            _note_position(capture, await writer.write(capture))
         finally:
             counters.stage_under_way["archive"] -= 1
             counters.count_stage("archive", monotonic() - began_at)
+        return capture
 
     async def close_spider(self) -> None:
         """Finish the last file, and set the stats of the archive."""
@@ -190,21 +191,18 @@ class WarcPipeline:
             return None
         if self._omit is not None:
             self._omit(exchange)
-        if len(exchange.body) > _DIGEST_MAX_BYTES:  # a sitemap
-            return self._end_on_error(self._write_large(exchange))
-        lines = tuple(signal_lines(exchange.signals))
-        capture = Capture(exchange, payload_digest(exchange), metadata=lines)
-        if self._digest_over != "wire":
-            return self._end_on_error(self._write_digested(capture))
+        if self._digest_over != "wire" or len(exchange.body) > _DIGEST_MAX_BYTES:
+            return self._end_on_error(self._record(exchange))
+        capture = Capture(exchange, payload_digest(exchange), metadata=_lines(exchange))
         written = self._writer.write(capture)
-        if written.done() and not written.exception():
-            _note_place(capture, written.result())
+        if written.done() and not written.exception():  # mostly
+            _note_position(capture, written.result())
             return None
 
         def note(done: asyncio.Future[Position]) -> None:
             # The sender may be cancelled before it awaits: no "exception was never retrieved" then.
             if not done.cancelled() and not done.exception():
-                _note_place(capture, done.result())
+                _note_position(capture, done.result())
 
         written.add_done_callback(note)
         return self._end_on_error(written)
@@ -215,17 +213,14 @@ class WarcPipeline:
         self._counters.warc_bytes += size - self._counted_bytes
         self._counted_bytes = size
 
-    async def _write_large(self, exchange: Exchange) -> None:
-        capture = Capture(exchange, await asyncio.to_thread(payload_digest, exchange))
+    async def _record(self, exchange: Exchange) -> None:
+        """Archive a large sitemap, or one with another digest than that of the wire. WarcError."""
+        digest = await asyncio.to_thread(payload_digest, exchange)
+        capture = Capture(exchange, digest, metadata=_lines(exchange))
         if self._digest_over != "wire":
             capture = await self._digested(capture)
         if self._writer is not None:
-            _note_place(capture, await self._writer.write(capture))
-
-    async def _write_digested(self, capture: Capture) -> None:
-        capture = await self._digested(capture)
-        if self._writer is not None:
-            _note_place(capture, await self._writer.write(capture))
+            _note_position(capture, await self._writer.write(capture))
 
     async def _digested(self, capture: Capture) -> Capture:
         """`capture` with the payload digest that WARC_PAYLOAD_DIGEST selects.
@@ -284,12 +279,16 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in lines if value)
 
 
-def _note_place(capture: Capture, place: Position) -> None:
+def _lines(exchange: Exchange) -> tuple[tuple[str, str], ...]:
+    return tuple(signal_lines(exchange.signals))
+
+
+def _note_position(capture: Capture, position: Position) -> None:
     """Note for the crawl log where the answer is."""
     if not capture.has_answer:
         return
     exchange, recorded = capture.exchange, capture.recorded_digest
-    exchange.warc, exchange.offset = place.filename, place.offset
+    exchange.warc, exchange.offset = position.filename, position.offset
     exchange.digest = capture.payload_digest if recorded is None else recorded
 
 

@@ -64,7 +64,9 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
             crawl_of(crawler).several = several_from(settings, claim)
         elif build.hubs_from(settings) > 1 and build.leads_crawl(crawler):
             raise StoreError("several hubs (CLUSTER_HUBS) are started with scrapy crawl")
-        frontier = build.frontier_from(settings, scope, rules, crawl_of(crawler).several)
+        log_folder = None if build.is_debugging(crawler) else build.report_folder(settings)
+        several = crawl_of(crawler).several
+        frontier = build.frontier_from(settings, scope, rules, several, log_folder)
     except StoreError as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:

@@ -6,9 +6,10 @@ libraries that only tools need are the extra `tools` of the package.
 
 - `report`: what a crawl collected and what it missed, as a page, CSV files and JSON.
 - `explain`: why a URL was fetched, refused, or is waiting.
+- `frontier`: looks into the frontier of a JOBDIR, and mends it.
+- `top`: shows a running crawl in a terminal.
 - `trace`: each step of the fetch of one URL.
 - `sweep`: experiments of several crawls, with plots.
-- `top`: what a running crawl does, in a terminal.
 - `warccheck`: checks WARC files and their indexes.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
 - `template`: the HTML of `report` and `botpage`.

@@ -32,8 +32,8 @@ from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.frontier.trust import TRUST
 from webcrawl.frontier.visitstate import VisitState
+from webcrawl.parse.jointrules import read_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import read_rules
 
 LARGEST = 10
 _KEPT = -1  # counts the links at all priorities of kept links (`backlog.was_kept`)

@@ -32,8 +32,8 @@ from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import Numbers, UrlStatus
 from webcrawl.items import Original
+from webcrawl.parse.jointrules import read_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.robotsparsers import read_rules
 
 # Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
 # crawl may be such URLs.

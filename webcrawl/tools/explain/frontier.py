@@ -16,7 +16,7 @@ from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import DropReason
 from webcrawl.frontier.revisit import DAY_S
 from webcrawl.frontier.store import UrlStatus
-from webcrawl.parse.robotsparsers import decision
+from webcrawl.parse.jointrules import decision
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import SEQUENCE_MAX, is_numbered
 from webcrawl.scope.hostrules import NO_VALUES, Values
