@@ -20,8 +20,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scrapy.settings import Settings
-
 from benchmarks.here import ROOT
 from simweb import Running, cli, faults, running
 from simweb.model import World
@@ -92,15 +90,6 @@ def described_world(arguments: Sequence[str], web: Running | None = None) -> Wor
     cli.add_arguments(parser)
     ports = Ports(web.port, web.https) if web else Ports()
     return World(cli.options(parser.parse_args(arguments)).spec, ports)
-
-
-def project_settings(*chosen: str) -> Settings:
-    """The settings of a crawl: the project's, with NAME=VALUE in place of some."""
-    settings = Settings()
-    settings.setmodule("webcrawl.settings")
-    for name, _, value in (each.partition("=") for each in chosen):
-        settings.set(name, value)
-    return settings
 
 
 @dataclass
