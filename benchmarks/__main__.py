@@ -1,8 +1,8 @@
 """`python -m benchmarks NAME`: measures webcrawl, and prints one line of numbers.
 
-Each benchmark serves a simulated web on this machine, crawls it, verifies that the work was done
-and prints one line. Progress is on standard error. Exit code 1: the work was not done, and the line
-says why. docs/performance.md has the figures and the method.
+A benchmark serves a simulated web on this machine, crawls it, verifies that the work was done and
+prints one line; `frontier` crawls nothing. Progress is on standard error. Exit code 1: the work was
+not done, and the line says why. docs/performance.md has the figures and the method.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from types import ModuleType
 from benchmarks import (
     calls,
     cores,
+    frontier,
     hub,
     memory,
     overheads,
-    parts,
-    scale,
     seeds,
     soak,
-    store,
     survey,
     vs_scrapy,
 )
@@ -29,16 +27,14 @@ from benchmarks.crawls import NotDone
 
 BENCHMARKS: dict[str, ModuleType] = {
     "vs-scrapy": vs_scrapy,
-    "parts": parts,
     "cores": cores,
     "survey": survey,
     "memory": memory,
     "soak": soak,
-    "store": store,
+    "frontier": frontier,
     "hub": hub,
     "overheads": overheads,
     "seeds": seeds,
-    "scale": scale,
     "calls": calls,
 }
 

@@ -20,8 +20,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scrapy.settings import Settings
-
 from benchmarks.here import ROOT
 from simweb import Running, cli, faults, running
 from simweb.model import World
@@ -94,15 +92,6 @@ def described_world(arguments: Sequence[str], web: Running | None = None) -> Wor
     return World(cli.options(parser.parse_args(arguments)).spec, ports)
 
 
-def project_settings(*chosen: str) -> Settings:
-    """The settings of a crawl: the project's, with NAME=VALUE in place of some."""
-    settings = Settings()
-    settings.setmodule("webcrawl.settings")
-    for name, _, value in (each.partition("=") for each in chosen):
-        settings.set(name, value)
-    return settings
-
-
 @dataclass
 class Place:
     """A running simulated web, its seed list, and a folder for the files of crawls."""
@@ -160,7 +149,7 @@ def run(place: Place, command: Sequence[str], longest_s: float = LONGEST_S) -> C
     """Run a crawler, `python -m COMMAND`, to its end, with a new ledger. NotDone."""
     shutil.rmtree(place.crawled, ignore_errors=True)
     place.web.reset()
-    done = watch(command, place.folder, longest_s, disk=place.crawled, cwd=ROOT)
+    done = watch(command, place.folder, longest_s, cwd=ROOT)
     check_end(command[0], done.exit_code, done.log)
     return by_ledger(place, done.cpu_s, done.wall_s, done.samples)
 

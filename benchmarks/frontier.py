@@ -1,16 +1,13 @@
-"""`python benchmarks/frontier.py`: time and memory of the frontier as it grows.
+"""Time and memory of the frontier as it grows: put, acquire, release, without a network.
 
-One process, no network: links are put, leased and released as fast as possible, with delays of 0.
-Host names have the usual length. Each page has links to random hosts: new URLs, and with `--known`
-also URLs put before. One line per size, then one line for the end. Times are CPU time of all
-threads. With several `--order` the orders take turns, and a last line compares them.
+Links are put, leased and released as fast as possible, with delays of 0. Host names have the usual
+length. Each page has links to random hosts: new URLs, and with `--known` also URLs put before. With
+several `--order` the orders take turns, and are compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,17 +15,15 @@ from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.here import cpu_us, rss_mb  # noqa: E402  (needs the path set above)
-from webcrawl.frontier.base import Policy  # noqa: E402
-from webcrawl.frontier.core import CrawlState  # noqa: E402
-from webcrawl.frontier.disk.database import size_bytes  # noqa: E402
-from webcrawl.frontier.disk.store import Store  # noqa: E402
-from webcrawl.frontier.lease import (  # noqa: E402
+from benchmarks.crawls import say
+from webcrawl.frontier.base import Policy
+from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk.database import size_bytes
+from webcrawl.frontier.disk.store import Store
+from webcrawl.frontier.lease import (
     Fetched,
     Lane,
     Lease,
@@ -38,68 +33,70 @@ from webcrawl.frontier.lease import (  # noqa: E402
     RobotsFetched,
     Step,
 )
-from webcrawl.frontier.orderings import ORDERINGS  # noqa: E402
-from webcrawl.frontier.politeness import Politeness  # noqa: E402
-from webcrawl.parse.robots import RobotsRules  # noqa: E402
+from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.politeness import Politeness
+from webcrawl.live.processstat import process_stats
+from webcrawl.parse.robots import RobotsRules
 
 FOREVER = 1e12
 BATCH = 1000
+LINKS = 10  # new ones of a page
 TURN = 50  # leases per acquire, as in a turn of the scheduler's pump
 RULES = RobotsRules.parse(b"user-agent: *\ndisallow: /private\ndisallow: /*.cgi\n", "webcrawl")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--urls", type=int, default=1_000_000)
-    parser.add_argument("--hosts", type=int, default=100_000)
-    parser.add_argument("--active", type=int, default=50_000)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--urls", type=int, default=1_000_000, help="URLs that are put")
+    parser.add_argument("--hosts", type=int, default=100_000, help="their hosts")
+    parser.add_argument("--active", type=int, default=50_000, help="FRONTIER_ACTIVE_HOSTS")
     parser.add_argument("--pages", type=int, default=20_000, help="pages leased at each size")
-    parser.add_argument("--big", type=int, default=0, help="links of one host, put first")
-    parser.add_argument("--store", choices=("disk", "memory"), default="disk")
+    parser.add_argument("--store", choices=("disk", "memory"), default="disk", help="frontier")
+    parser.add_argument("--folder", type=Path, help="for the store (default: a temporary folder)")
     parser.add_argument("--known", type=int, default=0, help="links per page to known URLs")
-    parser.add_argument("--order", choices=ORDERINGS, nargs="+", default=["level"])
-    parser.add_argument("--rounds", type=int, default=1)
-    arguments = parser.parse_args()
-    spent: dict[str, list[float]] = {order: [] for order in arguments.order}
+    parser.add_argument(
+        "--order", choices=ORDERINGS, nargs="+", default=["level"], help="FRONTIER_ORDER"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="runs of each order")
+
+
+def measure(arguments: argparse.Namespace) -> str:
+    spent_s: dict[str, list[float]] = defaultdict(list)
+    last = ""
     for order in arguments.order * arguments.rounds:
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryDirectory(dir=arguments.folder) as folder:
             began = time.process_time()
-            run(order, arguments, Path(folder) / "f")
-            spent[order].append(time.process_time() - began)
-    first = min(spent[arguments.order[0]])
-    for order in arguments.order[1:]:
-        print(
-            f"{order}: {min(spent[order]) / first:.2f} times the CPU time of {arguments.order[0]}"
-        )
-    return 0
+            last = run(order, arguments, Path(folder) / "frontier")
+            spent_s[order].append(time.process_time() - began)
+    first, *others = arguments.order
+    compared = [f"{o}: {min(spent_s[o]) / min(spent_s[first]):.2f} times {first}" for o in others]
+    return f"CPU of all threads; {'; '.join(compared) or last}"
 
 
-def run(order: str, arguments: argparse.Namespace, folder: Path) -> None:
-    ordering = ORDERINGS[order]()
+def run(order: str, arguments: argparse.Namespace, folder: Path) -> str:
+    """Put URLs up to each power of ten, and crawl there. The line of the largest size."""
     store = Store(folder if arguments.store == "disk" else None)
     policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0))
-    state = CrawlState(store, policy, ordering=ordering, active_max=arguments.active)
+    state = CrawlState(store, policy, ordering=ORDERINGS[order](), active_max=arguments.active)
     links = RandomLinks(Random(1), arguments.hosts, arguments.known)
-    put(state, big_links(arguments.big))
-    size, put_so_far = max(arguments.urls // 100, BATCH), 0
-    while put_so_far < arguments.urls:
-        more = min(size, arguments.urls) - put_so_far
-        put_us = cpu_us(partial(put, state, islice(links.seeds(), more)), more)
-        put_so_far += more
+    line, size, known = "", max(arguments.urls // 100, BATCH), 0
+    while known < arguments.urls:
+        more = min(size, arguments.urls) - known
+        began = time.process_time()
+        put(state, islice(links.seeds(), more))
+        put_us = 1e6 * (time.process_time() - began) / more
+        known += more
         times = work(state, links, arguments.pages)
         disk = size_bytes(folder) // 1_000_000 if folder.exists() else 0
-        print(
-            f"{arguments.store}, {order}: {put_so_far:>11,} URLs  {rss_mb():4} MB memory"
-            f"  {disk:5} MB disk"
-            f"  µs: put {put_us:5.1f}  acquire {times['acquire']:5.1f}"
-            f"  release {times['release']:5.1f} with {LINKS + arguments.known} links at most",
-            flush=True,
+        rss_mb = process_stats({})["main"].rss_bytes // 1_000_000
+        line = (
+            f"{order}, {known:,} URLs: {rss_mb} MB memory, {disk:,} MB disk; µs: put {put_us:.1f},"
+            f" acquire {times['acquire']:.1f}, release {times['release']:.1f} with"
+            f" {LINKS + arguments.known} links at most"
         )
+        say(f"  {line}")
         size *= 10
     store.close()
-
-
-LINKS = 10
+    return line
 
 
 class RandomLinks:
@@ -142,52 +139,33 @@ class RandomLinks:
         return url, host
 
 
-def big_links(links: int) -> Iterator[Link]:
-    """Links of one host, queued after the links of all other hosts."""
-    for number in range(links):
-        yield Link(f"http://big.example.com/a/b/c/d/{number}.html", "big.example.com", 3)
-
-
 def put(state: CrawlState, links: Iterator[Link]) -> None:
     while batch := list(islice(links, BATCH)):
         state.put(batch, 1.0)
 
 
 def work(state: CrawlState, links: RandomLinks, pages: int) -> dict[str, float]:
-    """Fetch this many pages; return the µs per page of each call, admissions counted separately."""
-    spent, done = {"acquire": 0.0, "release": 0.0}, 0
+    """Fetch this many pages; the µs per page of each call, admissions not counted."""
+    spent_s, done = {"acquire": 0.0, "release": 0.0}, 0
 
     def timed(name: str, call: Callable[[], Any]) -> Any:
         began = time.process_time()
         result = call()
-        spent[name] += time.process_time() - began
+        spent_s[name] += time.process_time() - began
         return result
 
     while done < pages:
-        for lease in iter_admissions(state):
-            state.release([(lease, admitted(lease))], 1.0)
+        for _ in range(4):  # until TURN pages are ready, or no host is left
+            for lease in state.acquire(1.0, TURN, Lane.ADMISSIONS):
+                state.release([(lease, admitted(lease))], 1.0)
         leases = timed("acquire", partial(state.acquire, 1.0, TURN))
-        outcomes = [(lease, page(links, lease)) for lease in leases]
+        outcomes = [(each, Fetched(200, 0.5, 0.5, links.of_page(each.host))) for each in leases]
         timed("release", partial(state.release, outcomes, 1.0))
         done += len(leases)
-    return {name: 1e6 * seconds / done for name, seconds in spent.items()}
-
-
-def iter_admissions(state: CrawlState) -> Iterator[Lease]:
-    """Admit hosts until TURN pages are ready, or no host is left."""
-    for _ in range(4):
-        yield from state.acquire(1.0, TURN, Lane.ADMISSIONS)
+    return {name: 1e6 * seconds / done for name, seconds in spent_s.items()}
 
 
 def admitted(lease: Lease) -> Outcome:
     if lease.step is Step.RESOLVE:
         return Resolved((f"10.{hash(lease.host) % 255}.1.1",), FOREVER)
     return RobotsFetched(RULES, FOREVER, 0.5, 0.5)
-
-
-def page(links: RandomLinks, lease: Lease) -> Outcome:
-    return Fetched(200, 0.5, 0.5, links.of_page(lease.host))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

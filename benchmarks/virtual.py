@@ -35,7 +35,6 @@ from benchmarks.here import ROOT
 
 _LEAST_S = 0.001  # of a turn of the loop: events of one ms are handled together, as under load
 _LATENCIES_S = [0.002 + 0.001 * number for number in range(40)]  # of servers
-_DNS = "127.0.0.1:53"
 _profile = Profile()
 _web: Any = None  # the simulated web's `Web` and `Names`, for the loop that Scrapy makes
 _names: Any = None

@@ -13,7 +13,7 @@ In reading order:
 - `reach`: the pages that a crawl must find. `survey`: a long list of seeds.
 - `ledger`: judges each request.
 - `server`: runs `listeners`, `http`, `secure`, `dns` and `control`.
-- `cli`, `launch`: for the command line, and for tests.
+- `cli`, `launch`: for the command line, and for tests. `options`: fields that are options.
 """
 
 from simweb.launch import Running, running

@@ -14,6 +14,7 @@ from typing import Any
 from simweb import survey
 from simweb.ledger import Rules, faults
 from simweb.model import FEATURES
+from simweb.options import add_options, values
 from simweb.server import Options, SimulatedWeb
 from simweb.spec import WorldSpec
 
@@ -25,63 +26,9 @@ except ImportError:  # uvloop does not support Windows
 DESCRIPTION = "Serve a simulated web on loopback: DNS, many hosts, and a ledger that judges."
 
 
-# The options of fields, in the order of `--help`: name, placeholder and help.
-Rows = dict[str, tuple[str, str, str]]
-WORLD: Rows = {
-    "seed": ("seed", "N", "each N makes another web"),
-    "hosts": ("hosts", "N", "hosts"),
-    "pages_per_host": ("pages-per-host", "N", "mean number of pages per host"),
-    "ips": ("ips", "N", "IP addresses; 0: 2/3 of hosts"),
-    "seeds": ("seeds", "N", "seed URLs; 0: 1/10 of hosts"),
-    "page_bytes": ("page-bytes", "N", "mean size of a page"),
-    "menu": ("menu", "N", "links on every page of a host, in addition to 5 to 50 other links"),
-    "br_share": ("br-share", "X", "share of hosts in .br"),
-    "features": (
-        *("features", "LIST"),
-        (
-            "default, all, none, a,b (only these) or -a,-b (without these); * matches any"
-            " characters, a=9 sets a weight; see --list-features"
-        ),
-    ),
-    "change_cycle_s": (
-        *("changes", "S"),
-        (
-            "pages change: 12 %% 28 times in S seconds, 18 %% 4 times, the others seldom; the"
-            " ledger tells how fresh a crawl keeps them; 0: never"
-        ),
-    ),
-    "token": ("token", "NAME", "the crawler's product token in robots.txt"),
-}
-RULES: Rows = {
-    "host_delay_s": ("host-delay", "S", "seconds between two requests to a host"),
-    "ip_delay_s": ("ip-delay", "S", "seconds between two requests to an address"),
-    "crawl_delay_max_s": ("crawl-delay-max", "S", "a longer Crawl-delay is cut to this"),
-    "delay_factor": (
-        *("delay-factor", "X"),
-        "the delay is at least X times the smoothed time to first byte; 0: not judged",
-    ),
-    "adaptive_delay_max_s": ("adaptive-delay-max", "S", "up to here"),
-    "tolerance_s": ("tolerance", "S", "accept requests this much too early"),
-    "scope_suffix": ("scope-suffix", ".br", "suffix of the hosts in scope (all)"),
-    "partial": ("partial", "", "the crawl may stop anywhere: do not look for missing pages"),
-}
-SERVING: Rows = {
-    "port": ("port", "PORT", "port of HTTP; 0 here and below: any free port"),
-    "secure_port": ("https-port", "PORT", "port of HTTPS"),
-    "dns_port": ("dns-port", "PORT", "port of DNS"),
-    "control_port": ("control-port", "PORT", "port of ledger and control"),
-    "slowness": ("slowness", "X", "multiply all pauses by X"),
-    "seeds_out": ("seeds-out", "FILE", "write the seed list here"),
-    "journal": (
-        *("journal", "FILE"),
-        "write a line of JSON for each request and each answer to FILE",
-    ),
-}
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     world = parser.add_argument_group("the world")
-    _add(world, WorldSpec(), WORLD)
+    add_options(world, WorldSpec)
     world.add_argument("--list-features", action="store_true", help="print the features and exit")
     world.add_argument(
         "--survey",
@@ -92,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="serve the world of a list of N URLs (300000); the ledger has the expected counts",
     )
-    _add(parser.add_argument_group("the rules that the crawler must keep"), Rules(), RULES)
+    add_options(parser.add_argument_group("the rules that the crawler must keep"), Rules)
     serving = parser.add_argument_group("serving")
-    _add(serving, Options(), SERVING)
+    add_options(serving, Options)
     serving.add_argument(
         "--prepared",
         type=int,
@@ -110,45 +57,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add(group: argparse._ArgumentGroup, spec: object, rows: Rows) -> None:
-    """Add an option for each row. `spec` has the defaults."""
-    for field, (name, placeholder, text) in rows.items():
-        default = getattr(spec, field)
-        if default is False:
-            group.add_argument(f"--{name}", dest=field, action="store_true", help=text)
-            continue
-        shown = f"{text} (%(default)s)" if default != "" else text
-        group.add_argument(
-            f"--{name}",
-            dest=field,
-            type=type(default),
-            default=default,
-            metavar=placeholder,
-            help=shown,
-        )
-
-
 def options(args: argparse.Namespace) -> Options:
     """The options of the server. Raises ValueError: one line with the name of the option."""
-    for field, (name, placeholder, _) in SERVING.items():
-        port = getattr(args, field)
-        if placeholder == "PORT" and not 0 <= port <= 65535:
-            raise ValueError(f"--{name} {port}: ports are 0 to 65535")
+    serving = values(args, Options)
+    for name, port in serving.items():
+        if name.endswith("port") and not 0 <= port <= 65535:
+            raise ValueError(f"--{name.replace('_', '-')} {port}: ports are 0 to 65535")
     if args.survey:
         spec = survey.spec(args.survey, args.seed, args.page_bytes, args.menu)
     else:
-        spec = WorldSpec(**_values(args, WORLD), host_delay_s=args.host_delay_s)
+        spec = WorldSpec(**values(args, WorldSpec), host_delay_s=args.host_delay_s)
     return Options(
         spec=spec,
-        rules=Rules(**_values(args, RULES), slowness=args.slowness),
+        rules=Rules(**values(args, Rules)),
         survey_lines=args.survey,
         prepared_bytes=args.prepared << 20,
-        **_values(args, SERVING),
+        **serving,
     )
-
-
-def _values(args: argparse.Namespace, rows: Rows) -> dict[str, Any]:
-    return {field: getattr(args, field) for field in rows}
 
 
 def feature_list() -> str:

@@ -8,24 +8,33 @@ own module. The first row of a table is its plain behaviour and cannot be switch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from random import Random
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 _MASK = (1 << 64) - 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Feature:
-    """One row of a table. `weight` is its share against the other rows of its family."""
+    """One row of a table. `weight` is its share against the other rows of its family.
 
-    name: str
+    A family's own class has the behaviour as the fourth argument; all others have names.
+    """
+
+    family: ClassVar[str]
+    short: str  # its name within the family
     weight: float
     about: str
+    _: KW_ONLY
     sound: bool = True  # a crawler must find the pages that lie behind it
     default: bool = True  # on unless switched off
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}-{self.short}"
 
 
 F = TypeVar("F", bound=Feature)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 
 from simweb.features import Feature
 from simweb.reply import Reply
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class HostKind(Feature):
     """A behaviour. `reachable` is False if no answer of the host is HTTP: then its robots.txt is
     unreachable, and disallows everything.
@@ -17,9 +18,14 @@ class HostKind(Feature):
     A `mirror` serves the bytes of another host, whose pages then have absolute URLs only.
     """
 
+    family = "host"
     change: Callable[[Reply], Reply]
+    _: KW_ONLY
     reachable: bool = True
     mirror: bool = False
+
+
+_SMTP = b"220 mail.example ESMTP\r\n\x00\xff\r\n"
 
 
 def _no_answer(start: bytes, end: str) -> Callable[[Reply], Reply]:
@@ -34,40 +40,15 @@ def _close(reply: Reply) -> Reply:
     return replace(reply, end="close") if reply.end == "keep" else reply
 
 
+_dead = partial(HostKind, sound=False, reachable=False)
 HOSTS = (
-    HostKind(name="host-plain", weight=85, about="answers at once", change=lambda reply: reply),
-    HostKind(name="host-slow", weight=4, about="first byte after 1 s", change=_slow),
-    HostKind(name="host-close", weight=4, about="closes after each answer", change=_close),
+    HostKind("plain", 85, "answers at once", lambda reply: reply),
+    HostKind("slow", 4, "first byte after 1 s", _slow),
+    HostKind("close", 4, "closes after each answer", _close),
     HostKind(
-        name="host-mirror",
-        weight=4,
-        about="serves the bytes of another host",
-        change=lambda reply: reply,
-        sound=False,
-        mirror=True,
+        "mirror", 4, "serves the bytes of another host", lambda r: r, sound=False, mirror=True
     ),
-    HostKind(
-        name="host-hang",
-        weight=1,
-        about="accepts and never answers",
-        change=_no_answer(b"", "hang"),
-        sound=False,
-        reachable=False,
-    ),
-    HostKind(
-        name="host-reset",
-        weight=1,
-        about="resets every connection",
-        change=_no_answer(b"", "reset"),
-        sound=False,
-        reachable=False,
-    ),
-    HostKind(
-        name="host-garbage",
-        weight=1,
-        about="speaks another protocol than HTTP",
-        change=_no_answer(b"220 mail.example ESMTP\r\n\x00\xff\r\n", "close"),
-        sound=False,
-        reachable=False,
-    ),
+    _dead("hang", 1, "accepts and never answers", _no_answer(b"", "hang")),
+    _dead("reset", 1, "resets every connection", _no_answer(b"", "reset")),
+    _dead("garbage", 1, "speaks another protocol than HTTP", _no_answer(_SMTP, "close")),
 )

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from simweb.changes import Freshness
 from simweb.model import World
-from simweb.pace import Pace
+from simweb.options import option
 from simweb.reach import reach
 from simweb.reply import Reply
 from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place, in_scope
@@ -43,15 +44,12 @@ VIOLATIONS = {
 class Rules:
     """The rules that the crawler under test must keep; seconds."""
 
-    host_delay_s: float = 0.5
-    ip_delay_s: float = 0.0
-    crawl_delay_max_s: float = float("inf")
-    tolerance_s: float = 0.0  # requests this much too early are accepted
-    scope_suffix: str = ""
-    partial: bool = False  # the crawl may stop anywhere, so no page is missing
-    delay_factor: float = 0.0  # times the time to first byte is the least delay; 0: not judged
-    adaptive_delay_max_s: float = float("inf")
-    slowness: float = 1.0  # of the servers: multiplies each pause
+    host_delay_s: float = option(0.5, "S", "seconds between two requests to a host")
+    ip_delay_s: float = option(0.0, "S", "seconds between two requests to an address")
+    crawl_delay_max_s: float = option(inf, "S", "a longer Crawl-delay is cut to this")
+    tolerance_s: float = option(0.0, "S", "accept requests this much too early")
+    scope_suffix: str = option("", ".br", "suffix of the hosts in scope (all)")
+    partial: bool = option(False, "", "the crawl may stop anywhere: do not look for missing pages")
 
 
 @dataclass(slots=True)
@@ -81,7 +79,6 @@ class Ledger:
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
         self._retry_after_s: dict[str, float] = {}  # in the last answer of a host
-        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._told: set[int] = (
             set()
         )  # hosts that have sent their robots.txt, so a crawl delay counts
@@ -151,38 +148,20 @@ class Ledger:
         self._last_host[name] = now
         if last is None:
             return
-        delay_s = self._delay_s(host, name)
+        delay_s = self._delay_s(host)
         if now - last < delay_s - self.rules.tolerance_s:
             self._blame("early_host", f"{now - last:.3f} s of {delay_s:g}", name, target)
         later_s = self._retry_after_s.pop(name, 0.0)
         if now - last < later_s - self.rules.tolerance_s:
             self._blame("early_retry", f"{now - last:.3f} s of {later_s:g}", name, target)
 
-    def _delay_s(self, host: int, name: str) -> float:
+    def _delay_s(self, host: int) -> float:
         """The least delay of a host, after its answers so far."""
         rules = self.rules
-        delay_s = rules.host_delay_s
-        if host in self._told:
-            asked_for = min(self.world.host(host).robots.delay_s, rules.crawl_delay_max_s)
-            delay_s = max(delay_s, asked_for)
-        if rules.delay_factor:
-            most_s = rules.adaptive_delay_max_s
-            delay_s = self._paces[name].delay_s(delay_s, rules.delay_factor, most_s)
-        return delay_s
-
-    def _learn_pace(self, place: Place, reply: Reply) -> None:
-        rules, host = self.rules, self._served_by.get(place, place.host)
-        name = self.world.names()[host]
-        pause_s = reply.delay_s * rules.slowness
-        if place == Place(place.host, ROBOTS_PAGE):
-            self._paces[name].robots(reply.status, pause_s)
-        elif place.page != ROBOTS_PAGE:
-            self._paces[name].answered(
-                reply.status,
-                pause_s,
-                delay_s=self._delay_s(host, name),
-                most_s=rules.adaptive_delay_max_s,
-            )
+        if host not in self._told:
+            return rules.host_delay_s
+        asked_for = min(self.world.host(host).robots.delay_s, rules.crawl_delay_max_s)
+        return max(rules.host_delay_s, asked_for)
 
     def _judge_sitemap(self, place: Place, host: int, name: str, target: str) -> None:
         """`host` is asked for a sitemap of the host of `place`."""
@@ -234,8 +213,6 @@ class Ledger:
         """Counts one answer. `whole` is False if the client disconnected before its end."""
         self.statuses[reply.status] += 1
         self.totals["bytes"] += sent
-        if place and self.rules.delay_factor:
-            self._learn_pace(place, reply)
         if place and reply.retry_after_s:
             host = self._served_by.get(place, place.host)
             self._retry_after_s[self.world.names()[host]] = reply.retry_after_s

@@ -38,8 +38,9 @@ class Target(NamedTuple):
         return self.origin + self.path + self.query
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LinkStyle(Feature):
+    family = "link"
     spell: Callable[[Target], str]  # the value of the attribute, escaped
 
 
@@ -100,10 +101,7 @@ def _user(to: Target) -> str:
     return to.url.replace("//", "//u:p@", 1)
 
 
-def _row(name: str, weight: float, about: str, spell: Callable[[Target], str]) -> LinkStyle:
-    return LinkStyle(name=f"link-{name}", weight=weight, about=about, spell=spell)
-
-
+_row = LinkStyle
 LINKS = (
     _row("plain", 80, "/path on the same host, the whole URL elsewhere", _plain),
     _row("whole", 3, "always the whole URL", lambda to: to.url),

@@ -6,7 +6,8 @@ its URLs. A host that has `moved` answers plain HTTP too, with redirects to HTTP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import NamedTuple
 
 from simweb.features import Feature
@@ -27,7 +28,7 @@ class Ports(NamedTuple):
         return "" if {"http": 80, "https": 443}.get(name) == port else f":{port}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OriginKind(Feature):
     """A kind. `certificate` and `old` are of the TLS handshake; `wire` are bytes in place of it.
 
@@ -35,6 +36,8 @@ class OriginKind(Feature):
     everything.
     """
 
+    family = "origin"
+    _: KW_ONLY
     scheme: str = "https"
     port: str = "https"  # of Ports
     certificate: str = "own"  # "own", "expired" or "other-name"; always self-signed
@@ -45,39 +48,22 @@ class OriginKind(Feature):
     default: bool = False
 
 
-def _broken(name: str, weight: float, about: str, wire: bytes) -> OriginKind:
-    return OriginKind(
-        name=f"origin-{name}", weight=weight, about=about, wire=wire, sound=False, reachable=False
-    )
-
-
+_dead = partial(OriginKind, sound=False, reachable=False)
 ORIGINS = (
-    OriginKind(
-        name="origin-http", weight=60, about="plain HTTP", scheme="http", port="http", default=True
+    OriginKind("http", 60, "plain HTTP", scheme="http", port="http", default=True),
+    OriginKind("https", 14, "HTTPS, self-signed"),
+    OriginKind("moved", 14, "HTTP redirects to HTTPS", moved=True),
+    OriginKind("expired", 3, "certificate expired", certificate="expired"),
+    OriginKind("other-name", 3, "certificate of another host", certificate="other-name"),
+    OriginKind("old", 2, "TLS 1.0 and no later", old=True),
+    _dead("not-tls", 1, "HTTP where TLS should be", wire=b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    _dead("alert", 1, "a TLS alert in place of a handshake", wire=_ALERT),
+    _dead(
+        "garbage",
+        1,
+        "the first bytes of a handshake, then garbage",
+        wire=b"\x16\x03\x03" + b"\xfe" * 99,
     ),
-    OriginKind(name="origin-https", weight=14, about="HTTPS, self-signed"),
-    OriginKind(name="origin-moved", weight=14, about="HTTP redirects to HTTPS", moved=True),
-    OriginKind(name="origin-expired", weight=3, about="certificate expired", certificate="expired"),
-    OriginKind(
-        name="origin-other-name",
-        weight=3,
-        about="certificate of another host",
-        certificate="other-name",
-    ),
-    OriginKind(name="origin-old", weight=2, about="TLS 1.0 and no later", old=True),
-    _broken("not-tls", 1, "HTTP where TLS should be", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-    _broken("alert", 1, "a TLS alert in place of a handshake", _ALERT),
-    _broken(
-        "garbage", 1, "the first bytes of a handshake, then garbage", b"\x16\x03\x03" + b"\xfe" * 99
-    ),
-    _broken("silent", 0.5, "accepts and never shakes hands", b""),
-    OriginKind(
-        name="origin-refused",
-        weight=2,
-        about="a port that refuses connections",
-        scheme="http",
-        port="closed",
-        sound=False,
-        reachable=False,
-    ),
+    _dead("silent", 0.5, "accepts and never shakes hands", wire=b""),
+    _dead("refused", 2, "a port that refuses connections", scheme="http", port="closed"),
 )

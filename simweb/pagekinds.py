@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import NamedTuple
 
 import brotli  # type: ignore[import-untyped]
@@ -53,7 +54,7 @@ MONTHS = Trail(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PageKind(Feature):
     """A kind. `steps` counts the URLs of a page in addition to its own (`?passo=1` ...).
 
@@ -62,7 +63,9 @@ class PageKind(Feature):
     requested, since only a nofollow link leads there. `trail`: steps are written in the path.
     """
 
+    family = "page"
     build: Callable[[Page], Reply]
+    _: KW_ONLY
     steps: int = 0
     leads: str = ""
     shut: bool = False
@@ -73,64 +76,13 @@ class PageKind(Feature):
         return self.steps == ENDLESS
 
 
-Build = Callable[[Page], Reply]
-
-
-def _sound(
-    name: str, weight: float, about: str, build: Build, steps: int = 0, default: bool = True
-) -> PageKind:
-    return PageKind(
-        name=f"page-{name}", weight=weight, about=about, build=build, steps=steps, default=default
-    )
-
-
-def _hard(name: str, about: str, build: Build) -> PageKind:
-    return _sound(name, 0.2, about, build, default=False)
-
-
-def _moved(
-    name: str, weight: float, about: str, build: Build, steps: int = 1, leads: str = "on"
-) -> PageKind:
-    return PageKind(
-        name=f"page-{name}",
-        weight=weight,
-        about=about,
-        build=build,
-        steps=steps,
-        leads=leads,
-        sound=False,
-    )
-
-
-def _leaf(name: str, weight: float, about: str, build: Build, default: bool = True) -> PageKind:
-    return PageKind(
-        name=f"page-{name}", weight=weight, about=about, build=build, sound=False, default=default
-    )
-
-
-def _hurt(name: str, about: str, build: Build) -> PageKind:
-    return _leaf(name, 0.2, about, build, default=False)
-
-
-def _shut(name: str, about: str, build: Build) -> PageKind:
-    return PageKind(
-        name=f"page-{name}", weight=0.7, about=about, build=build, steps=1, shut=True, sound=False
-    )
-
-
-def _trap(name: str, about: str, build: Build, trail: Trail | None = None) -> PageKind:
-    return PageKind(
-        name=f"page-{name}",
-        weight=0.3,
-        about=about,
-        build=build,
-        steps=ENDLESS,
-        sound=False,
-        default=False,
-        trail=trail,
-    )
-
-
+_sound = PageKind
+_hard = partial(PageKind, default=False)
+_moved = partial(PageKind, sound=False, steps=1, leads="on")
+_leaf = partial(PageKind, sound=False)
+_hurt = partial(PageKind, sound=False, default=False)
+_shut = partial(PageKind, sound=False, steps=1, shut=True)
+_trap = partial(PageKind, sound=False, default=False, steps=ENDLESS)
 _LATIN_META = '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1">'
 
 PAGES = (
@@ -145,7 +97,7 @@ PAGES = (
         "deflate-raw", 0.5, "deflate without a zlib header", doc.coded("deflate", doc.raw_deflate)
     ),
     _sound("br", 2, "br", doc.coded("br", brotli.compress)),
-    _hard("zstd", "zstd", doc.coded("zstd", zstd.compress)),
+    _hard("zstd", 0.2, "zstd", doc.coded("zstd", zstd.compress)),
     _sound("until-close", 3, "HTTP/1.0, the body ends with the connection", doc.until_close),
     _sound("odd-head", 1, "odd case, spaces and repeats of header fields", doc.odd_head),
     _sound("interim", 0.5, "103 before the 200", doc.interim),
@@ -167,12 +119,12 @@ PAGES = (
     _sound("head-links", 2, "links in meta refresh and link rel=next, prev", doc.head_links),
     _sound("noise", 5, "comments, scripts, mailto: not links", doc.noise),
     _sound("rel-nofollow", 1, "one link with rel=nofollow", doc.rel_nofollow, steps=1),
-    _hard("many-links", "20,000 links", hostile.many_links),
-    _hard("many-fields", "3,000 header lines, some broken", hostile.many_fields),
-    _hard("tiny-chunks", "one byte a chunk", hostile.tiny_chunks),
-    _hard("nested", "200,000 elements deep", hostile.around(*hostile.NESTED)),
-    _hard("attributes", "a tag with 100,000 attributes", hostile.around(*hostile.ATTRIBUTES)),
-    _hard("tangled", "2 MB of broken markup", hostile.around(*hostile.TANGLED)),
+    _hard("many-links", 0.2, "20,000 links", hostile.many_links),
+    _hard("many-fields", 0.2, "3,000 header lines, some broken", hostile.many_fields),
+    _hard("tiny-chunks", 0.2, "one byte a chunk", hostile.tiny_chunks),
+    _hard("nested", 0.2, "200,000 elements deep", hostile.around(*hostile.NESTED)),
+    _hard("attributes", 0.2, "a tag with 100,000 attributes", hostile.around(*hostile.ATTRIBUTES)),
+    _hard("tangled", 0.2, "2 MB of broken markup", hostile.around(*hostile.TANGLED)),
     _moved("301", 4, "301", bad.redirect(301)),
     _moved("302", 3, "302", bad.redirect(302)),
     _moved("303", 0.5, "303", bad.redirect(303)),
@@ -212,21 +164,33 @@ PAGES = (
     _leaf("large-head", 0.1, "1 MiB of header", bad.large_head),
     _leaf("endless", 0.1, "100 MiB without a length", bad.endless),
     _leaf("bomb", 0.1, "1 MiB of gzip, 1 GiB out of it", bad.bomb),
-    _hurt("endless-chunks", "100 MiB, chunked", hostile.endless_chunks),
-    _hurt("huge-chunk", "a chunk of 16 EiB, announced", hostile.huge_chunk),
-    _hurt("hold", "9 MiB, then silence", hostile.hold),
-    _hurt("head-drip", "a header field every 0.2 s, for ever", hostile.head_drip),
-    _hurt("interims", "100 Continue, for ever", hostile.interims),
-    _hurt("two-lengths", "two Content-Lengths", hostile.two_lengths),
-    _hurt("long-location", "301 to a URL of 48 kB", hostile.long_location),
-    _hurt("many-codings", "500 content codings", hostile.many_codings),
-    _hurt("later", "503 with a useless Retry-After", hostile.nonsense_later),
-    _shut("meta-nofollow", "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
-    _shut("x-robots", "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")),
-    _trap("calendar", "each page links to the next one, for ever", doc.calendar),
-    _trap("tunnel", "each page links to `mais` in a directory of its own", doc.deeper, MORE),
-    _trap("well", "each page links a directory deeper, by another word", doc.deeper, WORDS_ON),
-    _trap("months", "each page links to the next month and the last", doc.months, MONTHS),
-    _trap("fan", "each page links to the same 20,000 others", hostile.fan),
-    _trap("redirects", "each page redirects to the next one, for ever", bad.redirect(302)),
+    _hurt("endless-chunks", 0.2, "100 MiB, chunked", hostile.endless_chunks),
+    _hurt("huge-chunk", 0.2, "a chunk of 16 EiB, announced", hostile.huge_chunk),
+    _hurt("hold", 0.2, "9 MiB, then silence", hostile.hold),
+    _hurt("head-drip", 0.2, "a header field every 0.2 s, for ever", hostile.head_drip),
+    _hurt("interims", 0.2, "100 Continue, for ever", hostile.interims),
+    _hurt("two-lengths", 0.2, "two Content-Lengths", hostile.two_lengths),
+    _hurt("long-location", 0.2, "301 to a URL of 48 kB", hostile.long_location),
+    _hurt("many-codings", 0.2, "500 content codings", hostile.many_codings),
+    _hurt("later", 0.2, "503 with a useless Retry-After", hostile.nonsense_later),
+    _shut("meta-nofollow", 0.7, "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
+    _shut(
+        "x-robots", 0.7, "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")
+    ),
+    _trap("calendar", 0.3, "each page links to the next one, for ever", doc.calendar),
+    _trap(
+        "tunnel", 0.3, "each page links to `mais` in a directory of its own", doc.deeper, trail=MORE
+    ),
+    _trap(
+        "well",
+        0.3,
+        "each page links a directory deeper, by another word",
+        doc.deeper,
+        trail=WORDS_ON,
+    ),
+    _trap(
+        "months", 0.3, "each page links to the next month and the last", doc.months, trail=MONTHS
+    ),
+    _trap("fan", 0.3, "each page links to the same 20,000 others", hostile.fan),
+    _trap("redirects", 0.3, "each page redirects to the next one, for ever", bad.redirect(302)),
 )

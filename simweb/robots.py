@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import repeat
 from random import Random
@@ -73,9 +73,11 @@ def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
     return re.compile(body + ("$" if pattern.endswith("$") else ""), re.DOTALL).match
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RobotsKind(Feature):
+    family = "robots"
     make: Callable[[Request], Robots]
+    _: KW_ONLY
     same: Robots | None = None  # the result of `make`, if it is the same for all hosts
 
 
@@ -241,21 +243,11 @@ def _chunked(request: Request) -> Robots:
     return Robots(Reply(200, start, (b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data),)), rules=rules)
 
 
-def _row(
-    name: str,
-    weight: float,
-    about: str,
-    make: Callable[[Request], Robots],
-    sound: bool = True,
-    default: bool = True,
-) -> RobotsKind:
-    return RobotsKind(
-        name=f"robots-{name}", weight=weight, about=about, make=make, sound=sound, default=default
-    )
+_row = RobotsKind
 
 
-def _same(name: str, weight: float, about: str, robots: Robots, sound: bool = True) -> RobotsKind:
-    return replace(_row(name, weight, about, lambda request: robots, sound), same=robots)
+def _same(short: str, weight: float, about: str, robots: Robots, sound: bool = True) -> RobotsKind:
+    return RobotsKind(short, weight, about, lambda request: robots, same=robots, sound=sound)
 
 
 _ALLOW_ALL = Robots(_plain("# welcome\nUser-agent: *\nDisallow:\n"))

@@ -16,6 +16,7 @@ from simweb.http import Web
 from simweb.ledger import Ledger, Rules
 from simweb.listeners import Listeners
 from simweb.model import World
+from simweb.options import option
 from simweb.origins import OriginKind
 from simweb.spec import WorldSpec
 from simweb.survey import Survey
@@ -27,15 +28,17 @@ class Options:
 
     spec: WorldSpec = field(default_factory=WorldSpec)
     rules: Rules = field(default_factory=Rules)
-    port: int = 0
-    secure_port: int = 0
-    dns_port: int = 0
-    control_port: int = 0
-    slowness: float = 1.0  # multiplies every pause of the servers
+    port: int = option(0, "PORT", "port of HTTP; 0 here and below: any free port")
+    https_port: int = option(0, "PORT", "port of HTTPS")
+    dns_port: int = option(0, "PORT", "port of DNS")
+    control_port: int = option(0, "PORT", "port of ledger and control")
+    slowness: float = option(1.0, "X", "multiply all pauses by X")
+    seeds_out: str = option("", "FILE", "write the seed list here")
+    journal: str = option(
+        "", "FILE", "write a line of JSON for each request and each answer to FILE"
+    )
     survey_lines: int = 0  # above 0: the seeds are this many lines of a survey
     prepared_bytes: int = 0  # size of the pages made before the first request
-    seeds_out: str = ""
-    journal: str = ""  # path of a file; "": none
 
 
 class SimulatedWeb:
@@ -52,7 +55,7 @@ class SimulatedWeb:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        self._listeners = Listeners(options.port, options.secure_port)
+        self._listeners = Listeners(options.port, options.https_port)
         spec = options.spec
         if not self._listeners.ipv6:
             spec = replace(spec, features=f"{spec.features},-dns-ipv6")

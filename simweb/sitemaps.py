@@ -10,8 +10,9 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import repeat
 from xml.sax.saxutils import escape, unescape
 
@@ -45,11 +46,13 @@ class Maps:
     rules: Sequence[tuple[bool, str]] = ()  # more of its robots.txt
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MapKind(Feature):
     """`sound`: a crawler must find the orphans. `moves`: another host serves the file."""
 
+    family = "map"
     make: Callable[[MapRequest], Maps]
+    _: KW_ONLY
     moves: bool = False
 
 
@@ -217,32 +220,14 @@ def _nested(request: MapRequest) -> Maps:
     return Maps((_xml(body),), (request.url(0),))
 
 
-def _row(
-    name: str,
-    about: str,
-    make: Callable[[MapRequest], Maps],
-    *,
-    sound: bool = True,
-    moves: bool = False,
-) -> MapKind:
-    return MapKind(
-        name=f"map-{name}",
-        weight=5,
-        about=about,
-        make=make,
-        sound=sound,
-        default=False,
-        moves=moves,
-    )
-
-
-NONE = MapKind(name="map-none", weight=5, about="no sitemap", make=lambda request: Maps())
+_row = partial(MapKind, default=False)
 SITEMAPS = (
-    NONE,
-    _row("plain", "a sitemap", _file(lambda urls: _xml(urlset(urls)))),
-    _row("gzip", "a gzip file", _file(lambda urls: _gzip(urlset(urls)))),
+    MapKind("none", 5, "no sitemap", lambda request: Maps()),
+    _row("plain", 5, "a sitemap", _file(lambda urls: _xml(urlset(urls)))),
+    _row("gzip", 5, "a gzip file", _file(lambda urls: _gzip(urlset(urls)))),
     _row(
         "coded",
+        5,
         "a gzip file with the content coding gzip",
         _file(
             lambda urls: _xml(
@@ -252,24 +237,25 @@ SITEMAPS = (
     ),
     _row(
         "text",
+        5,
         "a list",
         _file(lambda urls: _xml("\r\n".join(["", *urls, "x"]).encode("utf-8-sig"))),
     ),
-    _row("rss", "RSS", _file(lambda urls: _xml(_rss(urls)))),
-    _row("atom", "Atom", _file(lambda urls: _xml(_atom(urls)))),
-    _row("utf16", "UTF-16", _file(lambda urls: _xml(urlset(urls).decode().encode("utf-16")))),
-    _row("prefixed", "prefixes, CDATA, comments, ill-formed", _file(_prefixed)),
-    _row("index", "an index, with gzip, text and another index", _of_index),
-    _row("moved", "a redirect to the sitemap", _moved),
-    _row("elsewhere", "on another host, named by robots.txt", _elsewhere, moves=True),
-    _row("foreign", "lists URLs of another host, without leave", _foreign),
-    _row("twice", "named twice, and by an index that names itself", _twice),
-    _row("flaky", "one file is 404, the other cut off", _flaky),
-    _row("disallowed", "robots.txt disallows it", _disallowed, sound=False),
-    _row("bomb", "1 GiB in 1 MiB of gzip", _bomb),
-    _row("entities", "an entity bomb, and an external entity", _entities, sound=False),
-    _row("endless", "100 MiB of entries", _endless),
-    _row("deep", "indexes of indexes, for ever", _deep, sound=False),
-    _row("garbage", "HTML, and random bytes", _garbage, sound=False),
-    _row("nested", "elements 100,000 deep", _nested),
+    _row("rss", 5, "RSS", _file(lambda urls: _xml(_rss(urls)))),
+    _row("atom", 5, "Atom", _file(lambda urls: _xml(_atom(urls)))),
+    _row("utf16", 5, "UTF-16", _file(lambda urls: _xml(urlset(urls).decode().encode("utf-16")))),
+    _row("prefixed", 5, "prefixes, CDATA, comments, ill-formed", _file(_prefixed)),
+    _row("index", 5, "an index, with gzip, text and another index", _of_index),
+    _row("moved", 5, "a redirect to the sitemap", _moved),
+    _row("elsewhere", 5, "on another host, named by robots.txt", _elsewhere, moves=True),
+    _row("foreign", 5, "lists URLs of another host, without leave", _foreign),
+    _row("twice", 5, "named twice, and by an index that names itself", _twice),
+    _row("flaky", 5, "one file is 404, the other cut off", _flaky),
+    _row("disallowed", 5, "robots.txt disallows it", _disallowed, sound=False),
+    _row("bomb", 5, "1 GiB in 1 MiB of gzip", _bomb),
+    _row("entities", 5, "an entity bomb, and an external entity", _entities, sound=False),
+    _row("endless", 5, "100 MiB of entries", _endless),
+    _row("deep", 5, "indexes of indexes, for ever", _deep, sound=False),
+    _row("garbage", 5, "HTML, and random bytes", _garbage, sound=False),
+    _row("nested", 5, "elements 100,000 deep", _nested),
 )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from simweb.addresses import Answer
 from simweb.hosts import HostKind
+from simweb.options import option
 from simweb.origins import OriginKind
 from simweb.robots import Robots
 from simweb.site import Site
@@ -22,18 +23,30 @@ SITEMAP_PAGE = -2  # of a sitemap; `step` is its number
 class WorldSpec:
     """The arguments of a world. `features.select` reads `features`."""
 
-    seed: int = 1
-    hosts: int = 200
-    pages_per_host: float = 20.0  # on average; sizes of hosts follow a power law
-    ips: int = 0  # 0: two for every three hosts
-    features: str = "default"
-    br_share: float = 0.6  # of hosts under .br
-    page_bytes: int = 25_000  # on average; sizes of pages are log-normal
-    menu: int = 0  # links on every page of a host, in addition to 5 to 50 other links
-    seeds: int = 0  # 0: one for every ten hosts
+    seed: int = option(1, "N", "each N makes another web")
+    hosts: int = option(200, "N", "hosts")
+    # Sizes of hosts follow a power law.
+    pages_per_host: float = option(20.0, "N", "mean number of pages per host")
+    ips: int = option(0, "N", "IP addresses; 0: 2/3 of hosts")
+    seeds: int = option(0, "N", "seed URLs; 0: 1/10 of hosts")
+    page_bytes: int = option(25_000, "N", "mean size of a page")  # sizes are log-normal
+    menu: int = option(0, "N", "links on every page of a host, in addition to 5 to 50 other links")
+    br_share: float = option(0.6, "X", "share of hosts in .br")
+    features: str = option(
+        "default",
+        "LIST",
+        "default, all, none, a,b (only these) or -a,-b (without these); * matches any characters,"
+        " a=9 sets a weight; see --list-features",
+    )
+    change_cycle_s: float = option(
+        0.0,
+        "S",
+        "pages change: 12 %% 28 times in S seconds, 18 %% 4 times, the others seldom; the ledger"
+        " tells how fresh a crawl keeps them; 0: never",
+        name="changes",
+    )
+    token: str = option("webcrawl", "NAME", "the crawler's product token in robots.txt")
     host_delay_s: float = 0.5  # crawl delays are multiples of this
-    token: str = "webcrawl"  # the crawler's product token in robots.txt
-    change_cycle_s: float = 0.0  # pages change (`changes`); 0: never
     uniform: bool = False  # all pages of all hosts of an address behave alike; see `model`
 
 

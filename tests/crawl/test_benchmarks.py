@@ -33,24 +33,6 @@ def test_a_benchmark_prints_its_line() -> None:
     assert re.fullmatch(line, done.stdout), done.stdout
 
 
-def test_the_plan_for_many_hubs_prints_its_line(tmp_path: Path) -> None:
-    table = tmp_path / "scale.csv"
-    arguments = ("scale", "--hubs", "2", "8", f"--csv={table}")
-    done = python("-m", "benchmarks", *arguments, timeout_s=600)
-    assert done.returncode == 0, done.stderr
-    count = r"[\d,]+"
-    assert re.fullmatch(
-        rf"scale: {count} pages of {count} domains, {count} pages/s: 8 hubs: {NUMBER} cores,"
-        rf" {NUMBER} of them of the hubs, {count} GB memory, {NUMBER} TB frontier, {count} TB"
-        rf" archive; the largest hub {count} GB and {NUMBER} TB; {count} and {count} USD a month;"
-        rf" {NUMBER} % of the pages in 28 days; 2 to 8 hubs: largest hub {NUMBER} to {NUMBER}"
-        rf" times the mean \(budgets: {NUMBER} to {NUMBER}\)\n",
-        done.stdout,
-    ), done.stdout
-    lines = table.read_text().splitlines()
-    assert [line.partition(",")[0] for line in lines] == ["hubs", "2", "8"]
-
-
 def test_each_benchmark_has_a_help(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,13 @@ SLOW = (
     *("--seed", "17", "--hosts", "5", "--seeds", "5", "--pages-per-host", "5"),
     *("--features", "none,page-plain=4,page-slow=3,page-flaky=6,host-slow=40"),
     *("--slowness", "0.1", "--host-delay", "0.1"),
-    *("--delay-factor", "4", "--adaptive-delay-max", "0.6"),
 )
+FACTOR, LONGEST_S = 4, 0.6
 
 
 def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> None:
     with running(*SLOW) as web:
-        chosen = few(2) | {"DELAY_FACTOR": 4, "CRAWL_DELAY_MAX": 0.6}
+        chosen = few(2) | {"DELAY_FACTOR": FACTOR, "CRAWL_DELAY_MAX": LONGEST_S}
         chosen |= {"JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 12}
         first = Crawl(tmp_path, web=web, **chosen)
         first.until("*** crawling", 2)
@@ -39,6 +40,17 @@ def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> N
         assert_clean(result)
         ledger = assert_faultless(web)
         assert ledger["statuses"]["503"] > 1
+        asked_at, quickest_s = defaultdict(list), defaultdict(lambda: LONGEST_S)
+        for at, _, host, _ in web.latest():
+            asked_at[host].append(at)
+    for line in assert_log(result):  # no mean of a host is below its quickest answer
+        if first_byte_ms := line.get("first_byte_ms"):
+            host = line["host"]
+            quickest_s[host] = min(quickest_s[host], first_byte_ms / 1000)
+    delays_s = {host: min(FACTOR * quickest_s[host], LONGEST_S) for host in asked_at}
+    assert max(delays_s.values()) >= FACTOR * 0.1, "some hosts take a second, times 0.1"
+    for host, delay_s in delays_s.items():
+        assert all(b - a >= delay_s for a, b in pairwise(asked_at[host])), host
 
 
 WALL = b"<h1>One moment</h1><a href=/behind>in</a>"

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.report.card import Card, write_card
 from webcrawl.tools.report.archive import Place, Task, is_in, read_task
 from webcrawl.tools.report.csvfiles import write_csv
-from webcrawl.tools.report.distributions import bin_of, next_bin, quantiles_of
+from webcrawl.tools.report.distributions import binned, counted, quantiles
 from webcrawl.tools.report.folder import NoCrawlError, find_crawl, find_crawls, is_locked
 from webcrawl.tools.report.page import html
 from webcrawl.tools.report.printed import lines_of
@@ -299,18 +300,26 @@ def test_a_time_series_gives_rates_between_its_points(tmp_path: Path) -> None:
     assert read_points(tmp_path / "absent") == []
 
 
-@given(st.integers(0, 10**15))
-def test_each_number_has_one_bin(value: int) -> None:
-    low = bin_of(value)
-    assert low <= value < next_bin(low)
-    assert bin_of(low) == low
-    assert bin_of(next_bin(low)) == next_bin(low)
+@given(st.lists(st.integers(0, 10**15), max_size=20))
+def test_each_number_has_one_bin(values: list[int]) -> None:
+    with duckdb.connect() as log:
+        bins = binned(log, "of", counted(log, Counter(values))).rows()
+        lows = [low for low, *_ in bins]
+        for low, below, documents, total in bins:
+            inside = [value for value in values if low <= value < below]
+            assert (len(inside), sum(inside)) == (documents, total)
+            log.execute("DROP TABLE counted")
+            bounds = binned(log, "of", counted(log, Counter([low, below]))).rows()
+            assert [bound for bound, *_ in bounds] == [low, below]
+    assert len(lows) == len(set(lows))
 
 
 def test_quantiles_of_counted_values() -> None:
-    mean, *quantiles, largest = quantiles_of(Counter({1: 50, 10: 49, 1000: 1}))
-    assert (mean, quantiles, largest) == (15.4, [1, 1, 1, 10, 10, 10], 1000)
-    assert quantiles_of(Counter()) == []
+    with duckdb.connect() as log:
+        values = counted(log, Counter({1: 50, 10: 49, 1000: 1}))
+        mean, *found, largest = quantiles(log, values)
+        assert (mean, found, largest) == (15.4, [1, 1, 1, 10, 10, 10], 1000)
+        assert quantiles(log, f"{values} WHERE value < 0") == []
 
 
 @pytest.mark.parametrize(

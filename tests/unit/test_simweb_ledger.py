@@ -301,21 +301,6 @@ def test_every_violation_is_described_in_a_fault() -> None:
     assert len(lines) == len(VIOLATIONS) + 1
 
 
-def test_an_adaptive_delay_is_judged_by_the_servers_pauses_and_refusals() -> None:
-    features = "none,page-slow=30,page-flaky=30"
-    rules = {"delay_factor": 5.0, "adaptive_delay_max_s": 20.0}
-    probe = Crawl(features, **rules)
-    slow, flaky = probe.page_with("page-slow"), probe.page_with("page-flaky")
-    pause_s = probe.world.reply(slow.host, slow).delay_s
-    for place, due_s in ((slow, 5 * pause_s), (flaky, 2.0)):
-        for short_s, expected in ((0.1, {"early_host"}), (-0.1, set[str]())):
-            crawl = Crawl(features, **rules)
-            crawl.ask(place.host, "/robots.txt")
-            crawl.ask(place.host, crawl.world.target(place))
-            crawl.ask(place.host, "/", after_s=due_s - short_s)
-            assert crawl.found() == expected
-
-
 def test_pages_that_change_may_be_fetched_again() -> None:
     world = World(WorldSpec(hosts=3, features="none", ips=3, change_cycle_s=100.0, br_share=1))
     ledger, name = Ledger(world, Rules(partial=True)), world.names()[0]

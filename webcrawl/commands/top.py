@@ -1,4 +1,4 @@
-"""`scrapy top JOBDIR`: what a running crawl does, in the terminal."""
+"""`scrapy top JOBDIR`: shows in a terminal what a running crawl does, once a second."""
 
 from __future__ import annotations
 

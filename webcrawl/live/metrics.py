@@ -6,24 +6,46 @@ LABELS_MAX values at most, since a user's own scope rule may name any reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 LABELS_MAX: Final = 100  # values of one label; the rest is added up as "more"
 STATES: Final = ("running", "paused", "outage", "closing")
 _FUNNEL: Final = ("extracted", "host_passed", "ip_passed", "robots_passed", "crawled")
 
-Labels = Mapping[str, str]
-Samples = Iterable[tuple[str, Labels, float]]  # suffix of the name, labels, value
+# Name, meaning, and the name in the snapshot's counts. A name that ends in _total is a counter.
+_COUNTS: Final = (
+    ("pages_total", "Pages answered", "crawled"),
+    ("pending_urls", "URLs queued in the frontier", "pending"),
+    ("robots_requests_total", "robots.txt requests", "robots_attempted"),
+    ("dns_hosts_total", "Hosts looked up in DNS", "lookups"),
+    ("dns_hosts_found_total", "Hosts for which DNS has an address", "resolved"),
+    ("links_total", "Links found in pages, repeats included", "links"),
+    ("html_pages_total", "2xx pages with a wanted type", "html_pages"),
+    ("html_bytes_total", "Bytes of these pages, decoded", "html_bytes"),
+    ("outage_seconds_total", "Seconds that our own network was out", "outage_s"),
+)
+# Name, meaning, label, and the group of counts ("dropped/dns") whose reasons are its values.
+_GROUPS: Final = (
+    ("answers_total", "Final answers by class of status", "code", "codes"),
+    ("refused_access_total", "Final answers 401, 402 and 451", "status", "refused_access"),
+    ("walls_total", "Final answers that are bot walls", "service", "walls"),
+    ("dropped_urls_total", "URLs that are not fetched", "reason", "dropped"),
+    ("kept_urls", "URLs kept for a later try", "reason", "kept"),
+    ("failed_requests_total", "Tries of a page without an answer", "reason", "failed"),
+    ("retried_requests_total", "Tries that are made again", "reason", "retried"),
+    ("robots_answers_total", "Answers to robots.txt", "answer", "robots"),
+)
+_DISK: Final = {
+    "free_bytes": "Free space on the disk of WARC_DIR",
+    "warc_bytes": "Size of the WARC files in WARC_DIR",
+    "jobdir_bytes": "Size of JOBDIR",
+}
 
-
-class Metric(NamedTuple):
-    """A metric family: its name without "webcrawl_", its type, and its help text."""
-
-    name: str
-    kind: Literal["counter", "gauge", "summary"]
-    meaning: str
+Numbers = Mapping[str, float]
+Sample = tuple[str, Mapping[str, str], float]  # suffix of the name, labels, value
+Family = tuple[str, str, list[Sample]]  # name without "webcrawl_", meaning, samples
 
 
 def exposition(snapshot: dict[str, Any]) -> bytes:
@@ -31,12 +53,12 @@ def exposition(snapshot: dict[str, Any]) -> bytes:
     lines: list[str] = []
     whole = snapshot.get("whole")
     hub = {"hub": str(whole["hub"])} if whole is not None else {}
-    for metric, samples in families(snapshot):
-        name = f"webcrawl_{metric.name}"
-        lines += [
-            f"# HELP {name} {_escaped(metric.meaning, quotes=False)}",
-            f"# TYPE {name} {metric.kind}",
-        ]
+    for short_name, meaning, samples in families(snapshot):
+        name = f"webcrawl_{short_name}"
+        kind = "counter" if name.endswith("_total") else "gauge"
+        if short_name == "request_seconds":
+            kind = "summary"
+        lines += [f"# HELP {name} {_escaped(meaning, quotes=False)}", f"# TYPE {name} {kind}"]
         for suffix, labels, value in samples:
             every = {**hub, **labels}
             pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in every.items())
@@ -44,181 +66,80 @@ def exposition(snapshot: dict[str, Any]) -> bytes:
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
-def families(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
+def families(snapshot: dict[str, Any]) -> Iterator[Family]:
     """Each metric with its samples."""
-    counts: dict[str, float] = snapshot["counts"]
-    yield from _state(snapshot)
-    yield from _of_urls(counts)
-    yield from _of_requests(counts)
-    yield from _stages(snapshot["stages"], counts)
-    yield Metric("hosts", "gauge", "Hosts by state"), _labelled("state", snapshot["hosts"])
+    counts: Numbers = snapshot["counts"]
+    names = {name: str(snapshot[name]) for name in ("crawl", "spider", "version")}
+    yield "info", "The crawl: always 1", [("", names, 1)]
+    for name, meaning, value in _single(snapshot):
+        yield name, meaning, [("", {}, value)]
+    for name, meaning, label, values in _labelled(snapshot):
+        yield name, meaning, [("", {label: each}, n) for each, n in _bounded(values).items()]
+    took: list[Sample] = []
+    for labels in ({"stage": stage["name"]} for stage in snapshot["stages"]):
+        took.append(("_sum", labels, counts.get(f"stage_us/{labels['stage']}", 0) / 1e6))
+        took.append(("_count", labels, counts.get(f"stage_ended/{labels['stage']}", 0)))
+    yield "request_seconds", "Time of requests that have ended", took
+
+
+def _single(snapshot: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """The metrics of one number: name, meaning, value."""
+    yield "elapsed_seconds", "Seconds of all runs of the crawl", snapshot["elapsed_s"]
+    yield "processes", "Processes of the crawl", snapshot["processes"]
+    yield "target_pages", "CLOSESPIDER_PAGECOUNT; 0: no target", snapshot["target"]
+    for name, meaning, count in _COUNTS:
+        yield name, meaning, snapshot["counts"].get(count, 0)
+    for name, size_bytes in snapshot["disk"].items():
+        yield name, _DISK[name], size_bytes
+    if (whole := snapshot.get("whole")) is not None:  # all hubs have about the same values
+        away = sum(bool(each["away_since"]) for each in whole["hubs"])
+        pages, pending = (whole["counts"].get(name, 0) for name in ("crawled", "pending"))
+        yield "hubs", "Hubs of the crawl", len(whole["hubs"])
+        yield "hubs_away", "Hubs that this one does not hear", away
+        yield "whole_pages", "Pages answered, of all hubs", pages
+        yield "whole_pending_urls", "URLs queued, at all hubs", pending
+        yield "whole_pages_per_second", "Pages per second, of all hubs", whole["pages_per_s"]
+        unapplied = whole["unapplied"]
+        yield "whole_unapplied_links", "Links not known to be applied by their hub", unapplied
+
+
+def _labelled(snapshot: dict[str, Any]) -> Iterator[tuple[str, str, str, Numbers]]:
+    """The metrics of several numbers: name, meaning, label, and the numbers by its values."""
+    counts: Numbers = snapshot["counts"]
+    stages: dict[str, dict[str, float]] = {each["name"]: each for each in snapshot["stages"]}
+    states = {state: int(state == snapshot["state"]) for state in STATES}
+    yield "state", "1 for the state of the crawl, else 0", "state", states
+    limit = {snapshot["limited_by"]["stage"]: 1}
+    yield "limited_by", "1 for the stage that limits the crawl now", "stage", limit
+    for name, meaning, label, group in _GROUPS:
+        prefix = f"{group}/"
+        named = {each: count for each, count in counts.items() if each.startswith(prefix)}
+        numbers = {each.removeprefix(prefix): count for each, count in named.items()}
+        yield name, meaning, label, numbers
+    passed = {step: counts.get(step, 0) for step in _FUNNEL}
+    yield "funnel_urls_total", "URLs that passed each step, in this order", "step", passed
+    received = {kind: counts.get(f"{kind}_bytes", 0) for kind in ("page", "robots")}
+    yield "received_bytes_total", "Bytes on the wire, of pages and of the rest", "kind", received
+    under_way = {name: each["under_way"] for name, each in stages.items()}
+    yield "requests_under_way", "Requests under way by stage", "stage", under_way
+    limits = {name: each["limit"] for name, each in stages.items() if each["limit"]}
+    yield "requests_limit", "How many requests may be under way", "stage", limits
+    yield "hosts", "Hosts by state", "state", snapshot["hosts"]
     for name, meaning in (("found", "New URLs"), ("ended", "URLs done or dropped")):
-        numbered = enumerate(snapshot["levels"][name], 1)
-        samples: Samples = [("", {"level": str(level)}, count) for level, count in numbered]
-        yield Metric(f"{name}_urls_total", "counter", f"{meaning} by level"), samples
-    yield from _of_the_machine(snapshot)
-    if "whole" in snapshot:
-        yield from _of_all_hubs(snapshot["whole"])
+        levels = {str(n): count for n, count in enumerate(snapshot["levels"][name], 1)}
+        yield f"{name}_urls_total", f"{meaning} by level", "level", levels
+    yield "resident_memory_bytes", "Memory of each process", "process", snapshot["rss_bytes"]
+    busy = "Part of the time in which a process ran or waited to run"
+    yield "busy_ratio", busy, "process", snapshot["busy"]
 
 
-def _state(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
-    yield Metric("info", "gauge", "The crawl: always 1"), [("", _info(snapshot), 1)]
-    yield (
-        Metric("state", "gauge", "1 for the state of the crawl, else 0"),
-        [("", {"state": state}, int(state == snapshot["state"])) for state in STATES],
-    )
-    yield (
-        Metric("limited_by", "gauge", "1 for the stage that limits the crawl now"),
-        [("", {"stage": snapshot["limited_by"]["stage"]}, 1)],
-    )
-    yield _gauge("elapsed_seconds", "Seconds of all runs of the crawl", snapshot["elapsed_s"])
-    yield _gauge("processes", "Processes of the crawl", snapshot["processes"])
-    yield _gauge("target_pages", "CLOSESPIDER_PAGECOUNT; 0: no target", snapshot["target"])
-
-
-def _of_urls(counts: Mapping[str, float]) -> Iterable[tuple[Metric, Samples]]:
-    yield _counter("pages_total", "Pages answered", counts, "crawled")
-    yield (
-        Metric("answers_total", "counter", "Final answers by class of status"),
-        _by("code", counts, "codes"),
-    )
-    yield (
-        Metric("refused_access_total", "counter", "Final answers 401, 402 and 451"),
-        _by("status", counts, "refused_access"),
-    )
-    yield (
-        Metric("walls_total", "counter", "Final answers that are bot walls"),
-        _by("service", counts, "walls"),
-    )
-    yield (
-        Metric("funnel_urls_total", "counter", "URLs that passed each step, in this order"),
-        [("", {"step": step}, counts.get(step, 0)) for step in _FUNNEL],
-    )
-    yield _gauge("pending_urls", "URLs queued in the frontier", counts.get("pending", 0))
-    yield (
-        Metric("dropped_urls_total", "counter", "URLs that are not fetched"),
-        _by("reason", counts, "dropped"),
-    )
-    yield (
-        Metric("kept_urls", "gauge", "URLs kept for a later try"),
-        _by("reason", counts, "kept"),
-    )
-
-
-def _of_requests(counts: Mapping[str, float]) -> Iterable[tuple[Metric, Samples]]:
-    yield (
-        Metric("failed_requests_total", "counter", "Tries of a page without an answer"),
-        _by("reason", counts, "failed"),
-    )
-    yield (
-        Metric("retried_requests_total", "counter", "Tries that are made again"),
-        _by("reason", counts, "retried"),
-    )
-    yield (
-        Metric("robots_answers_total", "counter", "Answers to robots.txt"),
-        _by("answer", counts, "robots"),
-    )
-    yield _counter("robots_requests_total", "robots.txt requests", counts, "robots_attempted")
-    yield _counter("dns_hosts_total", "Hosts looked up in DNS", counts, "lookups")
-    yield _counter(
-        "dns_hosts_found_total", "Hosts for which DNS has an address", counts, "resolved"
-    )
-    yield _counter("links_total", "Links found in pages, repeats included", counts, "links")
-    yield (
-        Metric("received_bytes_total", "counter", "Bytes on the wire, of pages and of the rest"),
-        [("", {"kind": kind}, counts.get(f"{kind}_bytes", 0)) for kind in ("page", "robots")],
-    )
-    yield _counter("html_pages_total", "2xx pages with a wanted type", counts, "html_pages")
-    yield _counter("html_bytes_total", "Bytes of these pages, decoded", counts, "html_bytes")
-    yield _counter(
-        "outage_seconds_total", "Seconds that our own network was out", counts, "outage_s"
-    )
-
-
-def _of_the_machine(snapshot: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
-    yield (
-        Metric("resident_memory_bytes", "gauge", "Memory of each process"),
-        _labelled("process", snapshot["rss_bytes"]),
-    )
-    yield (
-        Metric("busy_ratio", "gauge", "Part of the time in which a process ran or waited to run"),
-        _labelled("process", snapshot["busy"]),
-    )
-    disk = snapshot["disk"]
-    for name, meaning in (
-        ("free_bytes", "Free space on the disk of WARC_DIR"),
-        ("warc_bytes", "Size of the WARC files in WARC_DIR"),
-        ("jobdir_bytes", "Size of JOBDIR"),
-    ):
-        if name in disk:
-            yield _gauge(name, meaning, disk[name])
-
-
-def _of_all_hubs(whole: dict[str, Any]) -> Iterable[tuple[Metric, Samples]]:
-    """The crawl of all hubs, as this one knows it: all have about the same values."""
-    counts = whole["counts"]
-    away = sum(bool(each["away_since"]) for each in whole["hubs"])
-    for name, meaning, value in (
-        ("hubs", "Hubs of the crawl", len(whole["hubs"])),
-        ("hubs_away", "Hubs that this one does not hear", away),
-        ("whole_pages", "Pages answered, of all hubs", counts.get("crawled", 0)),
-        ("whole_pending_urls", "URLs queued, at all hubs", counts.get("pending", 0)),
-        ("whole_pages_per_second", "Pages per second, of all hubs", whole["pages_per_s"]),
-        ("whole_unapplied_links", "Links not known to be applied by their hub", whole["unapplied"]),
-    ):
-        yield _gauge(name, meaning, value)
-
-
-def _stages(
-    stages: list[dict[str, Any]], counts: Mapping[str, float]
-) -> Iterable[tuple[Metric, Samples]]:
-    under_way: Samples = [("", {"stage": each["name"]}, each["under_way"]) for each in stages]
-    yield Metric("requests_under_way", "gauge", "Requests under way by stage"), under_way
-    limits: Samples = [("", {"stage": s["name"]}, s["limit"]) for s in stages if s["limit"]]
-    yield Metric("requests_limit", "gauge", "How many requests may be under way"), limits
-    samples: list[tuple[str, Labels, float]] = []
-    for name in (each["name"] for each in stages):
-        took_s = counts.get(f"stage_us/{name}", 0) / 1e6
-        samples.append(("_sum", {"stage": name}, took_s))
-        samples.append(("_count", {"stage": name}, counts.get(f"stage_ended/{name}", 0)))
-    yield Metric("request_seconds", "summary", "Time of requests that have ended"), samples
-
-
-def _counter(
-    name: str, meaning: str, counts: Mapping[str, float], count: str
-) -> tuple[Metric, Samples]:
-    return Metric(name, "counter", meaning), [("", {}, counts.get(count, 0))]
-
-
-def _gauge(name: str, meaning: str, value: float) -> tuple[Metric, Samples]:
-    return Metric(name, "gauge", meaning), [("", {}, value)]
-
-
-def _info(snapshot: dict[str, Any]) -> Labels:
-    return {name: str(snapshot[name]) for name in ("crawl", "spider", "version")}
-
-
-def _by(label: str, counts: Mapping[str, float], group: str) -> Samples:
-    return _labelled(label, _group(counts, group))
-
-
-def _group(counts: Mapping[str, float], group: str) -> dict[str, float]:
-    """The counts of one group, such as "dropped/dns", by the rest of their names."""
-    prefix = f"{group}/"
-    return {
-        name.removeprefix(prefix): count
-        for name, count in counts.items()
-        if name.startswith(prefix)
-    }
-
-
-def _labelled(label: str, values: Mapping[str, float]) -> Samples:
-    """A sample per value, LABELS_MAX at most."""
-    if len(values) > LABELS_MAX:
-        ranked = sorted(values.items(), key=lambda each: -each[1])
-        more = sum(value for _, value in ranked[LABELS_MAX - 1 :])
-        values = dict(ranked[: LABELS_MAX - 1]) | {"more": more}
-    return [("", {label: name}, value) for name, value in values.items()]
+def _bounded(values: Numbers) -> Numbers:
+    """LABELS_MAX of the numbers at most, and the sum of the others."""
+    if len(values) <= LABELS_MAX:
+        return values
+    ranked = sorted(values.items(), key=lambda each: -each[1])
+    more = sum(value for _, value in ranked[LABELS_MAX - 1 :])
+    return dict(ranked[: LABELS_MAX - 1]) | {"more": more}
 
 
 def _escaped(text: str, *, quotes: bool = True) -> str:

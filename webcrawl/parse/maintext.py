@@ -8,9 +8,8 @@ that is not beside the text (menus, footers, boxes that say that they are ads). 
 simhash (Charikar 2002) of pieces of the text: texts with most pieces in common have hashes that
 differ in few bits.
 
-docs/lasting.md describes it, `python -m benchmarks main-text` measures it. Pure. O(size) up to
-TEXT_MAX_BYTES, for any bytes: 8 to 13 µs per kB of a usual page, twice as much without the C
-module; half a second and 60 MB at worst.
+docs/lasting.md describes it. Pure. O(size) up to TEXT_MAX_BYTES, for any bytes: 8 to 13 µs per kB
+of a usual page, twice as much without the C module; half a second and 60 MB at worst.
 """
 
 from __future__ import annotations

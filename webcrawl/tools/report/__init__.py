@@ -11,4 +11,5 @@ In reading order:
 - `summary`, `questions`, `webhosts`, `distributions`: the figures.
 - `words`, `archive`: tokens and links of the pages in WARC files.
 - `report`: all figures of a crawl; `csvfiles`, `plots`, `page`, `printed`: how they are written.
+  `static/page.html` has the page's text; `columns`: the headings of tables.
 """

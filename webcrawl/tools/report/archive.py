@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import duckdb
-from isal import isal_zlib
 
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import FetchFailed
@@ -28,12 +27,11 @@ from webcrawl.fetch.http1 import ResponseReader
 from webcrawl.parse.page import PARSERS, read_page
 from webcrawl.parse.urls import host_of
 from webcrawl.tools.report.words import count_tokens
+from webcrawl.tools.warccheck.reader import Record, read_from
 from webcrawl.warc.files import OPEN
-from webcrawl.warc.members import GZIP
 
 RECORD_MAX = 64 << 20  # bytes of a record that are read
 PAGES_A_TASK = 500
-_PIECE = 1 << 18
 _OUTLINK = b"\noutlink: "
 
 
@@ -145,19 +143,18 @@ def read_task(task: Task) -> Found:
             try:
                 _read_page(file, place, task, found)
                 found.pages += 1
-            except (EOFError, ValueError, isal_zlib.error, FetchFailed):  # type: ignore[misc]
+            except (ValueError, StopIteration, FetchFailed):
                 found.unread += 1
     return found
 
 
 def _read_page(file: BinaryIO, place: Place, task: Task, found: Found) -> None:
-    file.seek(place.offset)
-    records = _records(file)
-    fields, block = next(records)
-    is_revisit = b"WARC-Type: revisit" in fields
+    records = read_from(file, place.offset, RECORD_MAX)
+    record = next(records)
+    is_revisit = record.type == "revisit"
     payload, content_type = b"", ""
     if not is_revisit and (task.has_tokens or task.domain):
-        payload, content_type = _payload(block)
+        payload, content_type = _payload(record.block)
     if task.has_tokens and not is_revisit:
         is_html = content_type.partition(";")[0].strip().lower() in PARSERS
         found.tokens[count_tokens(payload, content_type) if is_html else 0] += 1
@@ -175,28 +172,6 @@ def is_in(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
-def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Named fields and block of each record from here on. EOFError at a torn one."""
-    data = b""
-    while data or (data := file.read(_PIECE)):
-        unpacker = isal_zlib.decompressobj(GZIP)
-        parts = []
-        room = RECORD_MAX
-        while not unpacker.eof:
-            data = unpacker.unconsumed_tail or data or file.read(_PIECE)
-            if not data:
-                raise EOFError
-            parts.append(unpacker.decompress(data, room))
-            room -= len(parts[-1])
-            if room <= 0:
-                raise ValueError("the record is too large")
-            data = b""
-        data = unpacker.unused_data
-        fields, _, block = b"".join(parts).partition(b"\r\n\r\n")
-        yield fields, block.removesuffix(b"\r\n\r\n")
-    raise EOFError
-
-
 def _payload(block: bytes) -> tuple[bytes, str]:
     """Payload and Content-Type of an HTTP response. FetchFailed if it is none."""
     reader = ResponseReader("GET", 1 << 20, RECORD_MAX)
@@ -207,12 +182,12 @@ def _payload(block: bytes) -> tuple[bytes, str]:
     return payload, types[0].decode("latin-1") if types else ""
 
 
-def _outlinks(records: Iterator[tuple[bytes, bytes]]) -> list[str]:
+def _outlinks(records: Iterator[Record]) -> list[str]:
     """The outlinks of the metadata record of this page; none if another page's record comes."""
-    for fields, block in records:
-        if b"WARC-Type: metadata" in fields:
-            lines = (b"\n" + block).split(_OUTLINK)[1:]
+    for record in records:
+        if record.type == "metadata":
+            lines = (b"\n" + record.block).split(_OUTLINK)[1:]
             return [line.partition(b"\r")[0].decode("utf-8", "replace") for line in lines]
-        if b"WARC-Type: request" not in fields:
+        if record.type != "request":
             break
     return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from webcrawl.tools.report.contents import STAGE_NAMES
+from webcrawl.tools.report.columns import STAGE_NAMES
 from webcrawl.tools.report.report import Report
 from webcrawl.tools.report.state import FUNNEL, HOSTS
 from webcrawl.tools.report.tables import Table

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from tqdm import tqdm  # type: ignore[import-untyped]  # it ships no types
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table as Printed
 
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.tools.report.archive import Found, archived_pages, read_archive
-from webcrawl.tools.report.contents import WORDS
+from webcrawl.tools.report.columns import WORDS
 from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page
@@ -71,10 +73,9 @@ def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) 
     """Shows a bar on standard error, if that is a terminal."""
     pages = archived_pages(log)
     warc_dirs = [part.warc_dir for part in folder.parts]
-    with tqdm(total=pages, unit=" pages", desc="WARC files", disable=None) as bar:
-        found = read_archive(
-            log, warc_dirs, has_tokens=has_tokens, domain=domain, progress=bar.update
-        )
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        advance = partial(bar.advance, bar.add_task(f"{pages:,} pages of WARC files", total=pages))
+        found = read_archive(log, warc_dirs, has_tokens=has_tokens, domain=domain, progress=advance)
     if found.unread:
         dirs = ", ".join(map(str, warc_dirs))
         print(f"{found.unread:,} pages cannot be read from {dirs}", file=sys.stderr)
@@ -177,12 +178,11 @@ def _print_hosts(report: Report) -> None:
     if not sys.stdout.isatty():
         write_csv(hosts, sys.stdout)
         return
-    width = max(20, shutil.get_terminal_size().columns - 50)
-    print(f"{'host':{width}} {'visited':>9} {'pages':>9} {'time':>10}  being visited")
-    for row in hosts.rows():
-        each = dict(zip(hosts.columns, row, strict=True))
-        host = printable(each["host"])[:width]
-        print(
-            f"{host:{width}} {each['visited_urls']:9,} {each['pages']:9,}"
-            f" {each['time_s']:8.1f} s  {each['being_visited']}"
-        )
+    printed = Printed(box=None, expand=True, pad_edge=False)
+    printed.add_column("host", ratio=1, no_wrap=True)
+    for head in ("visited", "pages", "time", "being visited"):
+        printed.add_column(head, justify="right", no_wrap=True)
+    for each in hosts.records():
+        numbers = (f"{each['visited_urls']:,}", f"{each['pages']:,}", f"{each['time_s']:.1f} s")
+        printed.add_row(printable(each["host"]), *numbers, each["being_visited"])
+    Console(emoji=False, highlight=False, markup=False).print(printed)

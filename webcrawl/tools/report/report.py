@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 
 import duckdb
 
@@ -51,11 +50,15 @@ class Report:
         return [(service, count, hosts[service]) for service, count in walls.most_common()]
 
     @property
+    def hosts_with_pages(self) -> int:
+        return sum(self.tables["host_sizes"].column("hosts"))
+
+    @property
     def one_page_share(self) -> float:
         """The share of hosts with one page, of hosts with any."""
         sizes = self.tables["host_sizes"].records()
-        hosts = sum(row["hosts"] for row in sizes)
-        return sum(row["hosts"] for row in sizes if row["documents"] == 1) / hosts if hosts else 0.0
+        ones = sum(row["hosts"] for row in sizes if row["documents"] == 1)
+        return ones / self.hosts_with_pages if ones else 0.0
 
 
 @contextmanager
@@ -116,25 +119,19 @@ def _of_the_crawl(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Iterable
 
 
 def _of_documents(log: duckdb.DuckDBPyConnection, found: Found | None) -> Iterable[Table]:
-    spread = {
-        "bytes": distributions.quantiles(log, "body_bytes"),
-        "links": distributions.quantiles(log, "links"),
+    values = {
+        "bytes": distributions.column("body_bytes"),
+        "links": distributions.column("links"),
     }
-    tokens: Counter[int] = found.tokens if found is not None else Counter()
-    of_tokens = []
-    if tokens:
-        spread["tokens"] = distributions.quantiles_of(tokens)
-        of_tokens.append(distributions.of_counter("tokens", tokens))
-    return chain(
-        (
-            summary.values(log, "media_types", "media_type", "answered"),
-            summary.values(log, "charsets", "charset", "document"),
-            summary.values(log, "languages", "lang", "document"),
-            distributions.of_documents(log, "page_bytes", "body_bytes"),
-            distributions.of_documents(log, "page_links", "links"),
-            distributions.spread(spread),
-        ),
-        of_tokens,
+    names = {"bytes": "page_bytes", "links": "page_links", "tokens": "tokens"}
+    if found is not None and found.tokens:
+        values["tokens"] = distributions.counted(log, found.tokens)
+    return (
+        summary.values(log, "media_types", "media_type", "answered"),
+        summary.values(log, "charsets", "charset", "document"),
+        summary.values(log, "languages", "lang", "document"),
+        *(distributions.binned(log, names[of], query) for of, query in values.items()),
+        distributions.spread({of: distributions.quantiles(log, q) for of, q in values.items()}),
     )
 
 

@@ -30,13 +30,6 @@ _hidden = re.compile(
     ).encode(),
     re.IGNORECASE,
 )
-_ASCII = bytes(range(128))
-# A letter for each byte of a word, a space for each other byte: a word begins at " a".
-_SHAPE = bytes(
-    ord("a") if code >= 128 or chr(code).isalnum() or chr(code) == "_" else ord(" ")
-    for code in range(256)
-)
-_REPLACED_MAX = 32  # characters, one after the other: each reads the text once
 _ASCII_SUPERSET_NOT = ("utf-16le", "utf-16be", "iso-2022-jp")
 
 
@@ -49,16 +42,18 @@ def visible_text(payload: bytes, content_type: str = "") -> str:
     return unescape(text) if "&" in text else text
 
 
+class _Separators(dict[int, str]):
+    """For `str.translate`: a space for each character that is not part of a token."""
+
+    def __missing__(self, code: int) -> str:
+        is_part = chr(code) == "_" or unicodedata.category(chr(code))[0] in "LMN"
+        self[code] = chr(code) if is_part else " "
+        return self[code]
+
+
+_separators = _Separators()
+
+
 def count_tokens(payload: bytes, content_type: str = "") -> int:
-    """Tokens of an HTML page. 0.3 ms for 25 KB of text."""
-    text = visible_text(payload, content_type)
-    words = text.encode("utf-8", "replace")
-    letters = set(words.translate(None, _ASCII).decode("utf-8", "replace"))
-    separators = [each for each in letters if unicodedata.category(each)[0] not in "LMN"]
-    if len(separators) <= _REPLACED_MAX:
-        for each in separators:
-            words = words.replace(each.encode(), b" ")
-    else:
-        words = text.translate({ord(each): " " for each in separators}).encode("utf-8", "replace")
-    shape = words.translate(_SHAPE)
-    return shape.count(b" a") + shape.startswith(b"a")
+    """Tokens of an HTML page."""
+    return len(visible_text(payload, content_type).translate(_separators).split())

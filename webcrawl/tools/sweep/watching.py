@@ -31,7 +31,6 @@ class Sample:
     rss_mb: float
     peak_mb: float
     cpu_s: float
-    disk_mb: float
 
 
 @dataclass
@@ -49,16 +48,15 @@ def watch(
     command: Sequence[str],
     folder: Path,
     longest_s: float,
-    disk: Path | None = None,
     *,
     cwd: Path | None = None,
     on_sample: Callable[[Sample], None] | None = None,
 ) -> Run:
     """Run `python -m COMMAND` in `cwd` to its end; kill it after `longest_s`.
 
-    Output goes to `folder`. `disk` is the folder whose size is sampled. An exception, such as
-    KeyboardInterrupt, interrupts the process and waits for its end. The process has a group of its
-    own, so that Ctrl-C in a terminal reaches it only once.
+    Output goes to `folder`. An exception, such as KeyboardInterrupt, interrupts the process and
+    waits for its end. The process has a group of its own, so that Ctrl-C in a terminal reaches it
+    only once.
     """
     out, log = folder / "out.txt", folder / "log.txt"
     samples: list[Sample] = []
@@ -86,7 +84,7 @@ def watch(
                 break
             if now - began > longest_s:
                 process.kill()
-            if now >= sample_at and (sample := _sample(process.pid, now - began, out, disk)):
+            if now >= sample_at and (sample := _sample(process.pid, now - began, out)):
                 samples.append(sample)
                 sample_at = now + SAMPLE_S
                 if on_sample is not None:
@@ -108,7 +106,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | None:
+def _sample(pid: int, at_s: float, out: Path) -> Sample | None:
     """One sample, or None if the process has just ended, or there is no proc(5)."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -118,7 +116,7 @@ def _sample(pid: int, at_s: float, out: Path, disk: Path | None) -> Sample | Non
     if "VmRSS" not in memory:
         return None
     rss_mb, peak_mb = (int(memory[name].split()[0]) * 1.024e-3 for name in ("VmRSS", "VmHWM"))
-    return Sample(at_s, _crawled(out), rss_mb, peak_mb, cpu_s_of(pid), _size_mb(disk))
+    return Sample(at_s, _crawled(out), rss_mb, peak_mb, cpu_s_of(pid))
 
 
 def cpu_s_of(pid: int) -> float:
@@ -132,13 +130,3 @@ def _crawled(out: Path) -> int:
         file.seek(max(0, out.stat().st_size - 4096))
         found = _CRAWLED.findall(file.read())
     return int(found[-1]) if found else 0
-
-
-def _size_mb(folder: Path | None) -> float:
-    size = 0
-    for path in folder.rglob("*") if folder else ():
-        try:
-            size += path.stat().st_size
-        except FileNotFoundError:  # renamed meanwhile
-            continue
-    return size / 1e6

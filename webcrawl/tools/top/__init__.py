@@ -1,1 +1,4 @@
-"""`scrapy top JOBDIR`: a running crawl in a terminal. `screen` makes the lines, `command` draws."""
+"""`scrapy top`: what a running crawl does, in a terminal.
+
+- `screen`: a snapshot as tables of rich. `command`: asks the crawl, and draws.
+"""

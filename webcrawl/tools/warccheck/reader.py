@@ -1,9 +1,9 @@
 """Reads WARC files record by record, plain or with one gzip member per record.
 
-For `check`, and so for `scrapy warccheck`; tests read the crawl's archives with it. The crawl does
-not use it. Public readers repair or skip invalid parts; this one is strict. It reports the offset
-where a file stops being WARC, the repeated fields, and the bytes after the block. Memory: one
-record, MAX_RECORD bytes at most.
+For `scrapy warccheck`, and for the tokens and links of `scrapy report`; tests read the crawl's
+archives with it. The crawl does not use it. Public readers repair or skip invalid parts; this one
+is strict. It reports the offset where a file stops being WARC, the repeated fields, and the bytes
+after the block. Memory: one record, MAX_RECORD bytes at most.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 MAX_RECORD = 1 << 30  # bytes. Deviation: larger records are refused, against compression bombs
 _MAX_HEAD = 1 << 20
-_PIECE = 1 << 20
+_PIECE = 1 << 18
 _VERSION = re.compile(r"WARC/1\.[01]", re.IGNORECASE)
 
 
@@ -47,8 +48,20 @@ class BadRecord(ValueError):  # noqa: N818  (a finding, not an error)
 def read(path: Path) -> Iterator[Record]:
     """The records of a file. Raises BadRecord."""
     with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    for offset, size_bytes, data in (_members if packed else _plain)(path):
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+        yield from _records(_members(file) if packed else _plain(file))
+
+
+def read_from(file: BinaryIO, offset: int, size_max: int = MAX_RECORD) -> Iterator[Record]:
+    """The records of a file with a gzip member per record, from the one at `offset` on. BadRecord,
+    also for a record of more than `size_max` bytes.
+    """
+    file.seek(offset)
+    return _records(_members(file, size_max))
+
+
+def _records(parts: Iterator[tuple[int, int, bytes]]) -> Iterator[Record]:
+    for offset, size_bytes, data in parts:
         head, end, rest = data.partition(b"\r\n\r\n")
         if not end:
             raise BadRecord(f"{offset}: no end of the fields")
@@ -87,41 +100,39 @@ def _length(offset: int, fields: dict[str, str]) -> int:
     return int(text)
 
 
-def _plain(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def _plain(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """Offset, size and bytes of each record of an uncompressed file."""
-    with path.open("rb") as file:
-        while line := file.readline(_MAX_HEAD):
-            offset = file.tell() - len(line)
-            head = [line]
-            while line not in (b"\r\n", b"") and sum(map(len, head)) <= _MAX_HEAD:
-                line = file.readline(_MAX_HEAD)
-                head.append(line)
-            start = b"".join(head)
-            fields, _ = _fields(offset, start.removesuffix(b"\r\n\r\n"))
-            data = start + file.read(_length(offset, fields) + len(b"\r\n\r\n"))
-            yield offset, len(data), data
+    while line := file.readline(_MAX_HEAD):
+        offset = file.tell() - len(line)
+        head = [line]
+        while line not in (b"\r\n", b"") and sum(map(len, head)) <= _MAX_HEAD:
+            line = file.readline(_MAX_HEAD)
+            head.append(line)
+        start = b"".join(head)
+        fields, _ = _fields(offset, start.removesuffix(b"\r\n\r\n"))
+        data = start + file.read(_length(offset, fields) + len(b"\r\n\r\n"))
+        yield offset, len(data), data
 
 
-def _members(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def _members(file: BinaryIO, size_max: int = MAX_RECORD) -> Iterator[tuple[int, int, bytes]]:
     """Offset, size and content of each gzip member; a member must be one record (Annex D)."""
-    with path.open("rb") as file:
-        data, end = b"", 0
-        while data or (data := file.read(_PIECE)):
-            start, size, parts = end, 0, []
-            member = zlib.decompressobj(31)
-            try:
-                while not member.eof:
-                    data = data or file.read(_PIECE)
-                    if not data:
-                        raise BadRecord(f"{start}: the last member is cut")
-                    parts.append(member.decompress(data, MAX_RECORD))
-                    end += len(data) - len(member.unconsumed_tail)
-                    data = member.unconsumed_tail
-                    size += len(parts[-1])
-                    if size > MAX_RECORD:
-                        raise BadRecord(f"{start}: larger than {MAX_RECORD} bytes")
-            except zlib.error as error:
-                raise BadRecord(f"{start}: {error}") from None
-            data = member.unused_data
-            end -= len(data)
-            yield start, end - start, b"".join(parts)
+    data, end = b"", file.tell()
+    while data or (data := file.read(_PIECE)):
+        start, room, parts = end, size_max, []
+        member = zlib.decompressobj(31)
+        try:
+            while not member.eof:
+                data = data or file.read(_PIECE)
+                if not data:
+                    raise BadRecord(f"{start}: the last member is cut")
+                parts.append(member.decompress(data, room))
+                end += len(data) - len(member.unconsumed_tail)
+                data = member.unconsumed_tail
+                room -= len(parts[-1])
+                if room <= 0:
+                    raise BadRecord(f"{start}: larger than {size_max} bytes")
+        except zlib.error as error:
+            raise BadRecord(f"{start}: {error}") from None
+        data = member.unused_data
+        end -= len(data)
+        yield start, end - start, b"".join(parts)
