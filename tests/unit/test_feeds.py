@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.exporters import JsonLinesItemExporter
 
 from webcrawl.extensions.feeds import FeedExporter
 
@@ -59,3 +62,19 @@ def test_exporter_ends_the_crawl_if_a_later_batch_cannot_be_written(
     errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert errors == [f"FEEDS: {tmp_path}/pages-2.jsonl cannot be written: Is a directory"]
     assert (tmp_path / "pages-1.jsonl").read_text() == '{"number": 0}\n{"number": 1}\n'
+
+
+def test_exporter_ends_the_crawl_if_a_full_batch_cannot_be_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(exporter: JsonLinesItemExporter) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(JsonLinesItemExporter, "finish_exporting", fail)
+    assert asyncio.run(batches_of(tmp_path, 3)).reasons == ["feed_error"]
+    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert errors == [
+        f"FEEDS: {tmp_path}/pages-1.jsonl cannot be written: {os.strerror(errno.ENOSPC)}"
+    ]
+    assert (tmp_path / "pages-1.jsonl").read_text() == '{"number": 0}\n{"number": 1}\n'
+    assert not (tmp_path / "pages-2.jsonl").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as defaults
+from webcrawl.__main__ import main
 from webcrawl.config.build import reading_from
 from webcrawl.config.check import check, contact_warning, warnings_of
 from webcrawl.config.kinds import SettingError
@@ -173,6 +175,20 @@ def test_a_setting_that_is_a_dictionary_is_given_one(
 ) -> None:
     line = f"{name} = {value!r} cannot be used: a dictionary; on the command line as JSON"
     assert list(unreadable(Settings(), {name: value})) == ([] if is_readable else [line])
+
+
+def test_a_list_in_a_settings_module_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "with_a_list.py").write_text("ITEM_PIPELINES = ['json.JSONDecoder']")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "argv", ["webcrawl", "list"])
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "with_a_list")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    line = "ITEM_PIPELINES = ['json.JSONDecoder'] cannot be used: a dictionary; on the command line"
+    assert capsys.readouterr().err == f"{line} as JSON\n"
 
 
 def test_a_place_of_a_component_is_a_number() -> None:

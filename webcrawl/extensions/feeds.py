@@ -95,6 +95,8 @@ class FeedExporter(feedexport.FeedExporter):
             try:
                 if slot not in before:  # an earlier run may have left its file
                     _repair(slot)
+                if slot not in self.slots:  # its batch is full, and Scrapy stores it next
+                    slot.finish_exporting()
                 _flush(slot)
             except OSError as error:
                 self._fail(slot, error)

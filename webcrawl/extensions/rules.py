@@ -77,7 +77,7 @@ class RulesWatch:
             stamp = await asyncio.to_thread(_stamp, self._path)
             if stamp == before and stamp != self._read:
                 try:
-                    await self._take()
+                    await self._reload()
                 except RulesError as error:
                     logger.error("%s; the rules before stay in force", error)
                 except StoreError:  # the pump logs it and ends the crawl
@@ -88,7 +88,7 @@ class RulesWatch:
                 self._read = stamp
             before = stamp
 
-    async def _take(self) -> None:
+    async def _reload(self) -> None:
         """Follow the file as it is now. RulesError, StoreError."""
         rules = await asyncio.to_thread(rulesfile.load, self._path)
         crawl = crawl_of(self._crawler)

@@ -36,7 +36,7 @@ class StartCheck:
             raise RuntimeError(line)
         if is_worker(crawler):  # the first process has run the checks
             raise NotConfigured
-        _take_user_agent(crawler)
+        _apply_user_agent(crawler)
         _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
         if not crawl_of(crawler).is_checked:
             _refuse(problems_of(crawler.settings, crawler.spidercls, arguments))
@@ -67,7 +67,7 @@ def _hides_warnings(settings: BaseSettings) -> bool:
     )
 
 
-def _take_user_agent(crawler: Crawler) -> None:
+def _apply_user_agent(crawler: Crawler) -> None:
     """A spider's `user_agent` overrides USER_AGENT, as in Scrapy's UserAgentMiddleware."""
     agent = getattr(crawler.spider, "user_agent", None)
     if agent is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
@@ -48,13 +47,22 @@ SUMMARY_TIMEOUT_S = 2.0  # longest wait for the summary at the end, if the pipe 
 
 
 class StatsLines:
-    """Prints the stats lines every `interval_s` seconds; 0 prints the summary only."""
+    """Prints lines `interval_s`, 2 * `interval_s`... after its start; with 0 the summary only.
+
+    The legend comes before the first line. A late line delays no other line. A line is skipped once
+    the time of the next one has come.
+    """
 
     def __init__(self, crawler: Crawler, interval_s: float, say: Say) -> None:
         self._crawler = crawler
         self._interval_s = interval_s
         self._say = say
-        self._speaker: Speaker | None = None
+        self._counters = Counters()  # the crawl's, once it has begun
+        self._started_at = 0.0
+        self._pages_per_s = self._mbps = 0.0  # in the last interval
+        self._stopped = threading.Event()
+        self._summary: tuple[str, ...] = ()
+        self._thread: threading.Thread | None = None
         self._mirror = create_looping_call(self._update_stats)
 
     @classmethod
@@ -69,25 +77,27 @@ class StatsLines:
 
     def spider_opened(self) -> None:
         crawl = crawl_of(self._crawler)
-        counters = crawl.counters
-        if counters is None:
+        if crawl.counters is None:
             if crawl.scheduler is None:
                 logger.warning("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return
-        self._speaker = Speaker(counters, self._interval_s, self._say, self._whole)
-        self._speaker.start()
+        self._counters = crawl.counters
+        self._started_at = monotonic()
+        self._thread = threading.Thread(target=self._print, name="stats-lines", daemon=True)
+        self._thread.start()
         if self._interval_s:
             self._mirror.start(self._interval_s, now=False)
 
     def spider_closed(self, spider: Spider) -> None:
-        if self._speaker is None:
+        if self._thread is None:
             return
         if self._mirror.running:
             self._mirror.stop()
-        counters, elapsed_s = self._speaker.counters, self._speaker.elapsed_s()
-        whole = self._whole()
+        counters, elapsed_s, whole = self._counters, self._elapsed_s(), self._whole()
         lines = whole_summary(whole) if whole is not None else []
-        self._speaker.stop("", *summary(counters, elapsed_s), *lines)
+        self._summary = ("", *summary(counters, elapsed_s), *lines)
+        self._stopped.set()
+        self._thread.join(SUMMARY_TIMEOUT_S)
         self._update_stats()
         _set_all(self._crawler.stats, named_rates(counters, elapsed_s))
         logger.info("%s", outcome_line(counters, elapsed_s), extra={"spider": spider})
@@ -96,67 +106,32 @@ class StatsLines:
             logger.info("The whole crawl: %s", said, extra={"spider": spider})
 
     def _whole(self) -> Whole | None:
-        """The extension of the hub, which opens later than this one, brings it."""
+        """The crawl of all hubs, for a line of its own; None: there is one hub.
+
+        The extension of the hub, which opens later than this one, brings it.
+        """
         whole = crawl_of(self._crawler).whole
         return whole.views.whole() if whole is not None else None
 
-    def _update_stats(self) -> None:
-        assert self._speaker is not None
-        stats = self._crawler.stats
-        _set_all(stats, named_counts(self._speaker.counters))
-        stats.set_value("webcrawl/elapsed_s", self._speaker.elapsed_s())
-        stats.set_value("webcrawl/pages_per_s", self._speaker.pages_per_s)
-        stats.set_value("webcrawl/mbps", self._speaker.mbps)
-
-
-class Speaker:
-    """The thread that prints the lines, `interval_s`, 2 * `interval_s`... after its start.
-
-    The legend comes before the first line. A late line delays no other line. A line is skipped once
-    the time of the next one has come.
-
-    whole -- the crawl of all hubs, for a line of its own; its None: there is one hub
-    """
-
-    def __init__(
-        self,
-        counters: Counters,
-        interval_s: float,
-        say: Say,
-        whole: Callable[[], Whole | None],
-    ) -> None:
-        self.counters = counters
-        self._whole = whole
-        self.pages_per_s = 0.0  # in the last interval
-        self.mbps = 0.0
-        self._interval_s = interval_s
-        self._say = say
-        self._stopped = threading.Event()
-        self._summary: tuple[str, ...] = ()
-        self._thread = threading.Thread(target=self._run, name="stats-lines", daemon=True)
-        self._started_at = monotonic()
-
-    def elapsed_s(self) -> float:
+    def _elapsed_s(self) -> float:
         """Seconds of all runs."""
-        return monotonic() - self._started_at + self.counters.earlier_s
+        return monotonic() - self._started_at + self._counters.earlier_s
 
-    def start(self) -> None:
-        self._started_at = monotonic()
-        self._thread.start()
+    def _update_stats(self) -> None:
+        stats = self._crawler.stats
+        _set_all(stats, named_counts(self._counters))
+        stats.set_value("webcrawl/elapsed_s", self._elapsed_s())
+        stats.set_value("webcrawl/pages_per_s", self._pages_per_s)
+        stats.set_value("webcrawl/mbps", self._mbps)
 
-    def stop(self, *summary: str) -> None:
-        """Print `summary` and end the thread. Waits at most SUMMARY_TIMEOUT_S for both."""
-        self._summary = summary
-        self._stopped.set()
-        self._thread.join(SUMMARY_TIMEOUT_S)
-
-    def _run(self) -> None:
-        counters, interval_s = self.counters, self._interval_s
+    def _print(self) -> None:
+        """The thread's work."""
+        counters, interval_s = self._counters, self._interval_s
         legend: tuple[str, ...] = LEGEND
         last_at, last_pages, last_bits = self._started_at, counters.crawled, self._bits()
         outage = OutageLines(counters.outage_s)
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
-        while not self._stopped.wait(tick * interval_s - self.elapsed_s() if interval_s else None):
+        while not self._stopped.wait(tick * interval_s - self._elapsed_s() if interval_s else None):
             now, pages, bits = monotonic(), counters.crawled, self._bits()
             new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now - last_at
             whole = self._whole()
@@ -170,14 +145,14 @@ class Speaker:
                 *([whole_line(whole)] if whole is not None else []),
             )
             legend = ()
-            self.pages_per_s = per_second(new_pages, over_s)
-            self.mbps = per_second(new_bits, over_s) / 1e6
+            self._pages_per_s = per_second(new_pages, over_s)
+            self._mbps = per_second(new_bits, over_s) / 1e6
             last_at, last_pages, last_bits = now, pages, bits
-            tick = max(tick, int(self.elapsed_s() / interval_s)) + 1
+            tick = max(tick, int(self._elapsed_s() / interval_s)) + 1
         self._say(*self._summary)
 
     def _bits(self) -> int:
-        return 8 * self.counters.wire_bytes
+        return 8 * self._counters.wire_bytes
 
 
 def _set_all(stats: StatsCollector, values: dict[str, float]) -> None:

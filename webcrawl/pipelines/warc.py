@@ -193,7 +193,8 @@ class WarcPipeline:
             self._omit(exchange)
         if self._digest_over != "wire" or len(exchange.body) > _DIGEST_MAX_BYTES:
             return self._end_on_error(self._record(exchange))
-        capture = Capture(exchange, payload_digest(exchange), metadata=_lines(exchange))
+        lines = tuple(signal_lines(exchange.signals))
+        capture = Capture(exchange, payload_digest(exchange), metadata=lines)
         written = self._writer.write(capture)
         if written.done() and not written.exception():  # mostly
             _note_position(capture, written.result())
@@ -216,7 +217,7 @@ class WarcPipeline:
     async def _record(self, exchange: Exchange) -> None:
         """Archive a large sitemap, or one with another digest than that of the wire. WarcError."""
         digest = await asyncio.to_thread(payload_digest, exchange)
-        capture = Capture(exchange, digest, metadata=_lines(exchange))
+        capture = Capture(exchange, digest, metadata=tuple(signal_lines(exchange.signals)))
         if self._digest_over != "wire":
             capture = await self._digested(capture)
         if self._writer is not None:
@@ -277,10 +278,6 @@ def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
         ("http-header-user-agent", user_agent_of(settings)),
     )
     return tuple((name, str(value)) for name, value in lines if value)
-
-
-def _lines(exchange: Exchange) -> tuple[tuple[str, str], ...]:
-    return tuple(signal_lines(exchange.signals))
 
 
 def _note_position(capture: Capture, position: Position) -> None:

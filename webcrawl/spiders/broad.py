@@ -68,7 +68,7 @@ async def in_daemon(function: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: T | None, error: Exception | None) -> None:
+    def deliver(result: T | None, error: Exception | None) -> None:
         if done.cancelled():
             return
         if error is not None:
@@ -83,7 +83,7 @@ async def in_daemon(function: Callable[[], T]) -> T:
         except Exception as raised:
             error = raised
         with suppress(RuntimeError):  # the crawl has ended, and its event loop is closed
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(deliver, result, error)
 
     threading.Thread(target=run, name="seeds", daemon=True).start()
     return await done
