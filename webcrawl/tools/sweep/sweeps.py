@@ -174,14 +174,11 @@ def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
 def long_crawl(lab: Lab, result: Say) -> None:
     """Crawl for the longest time of `lab`, and plot the course of the crawl."""
     lab.say(f"one crawl of {lab.longest_s:g} s")
-    figures, samples = lab.crawl("long")
+    figures, _ = lab.crawl("long")
     write_csv(lab.folder / "long.csv", [figures])
     result(_sentence(figures))
     series = sorted((lab.folder / "long").glob("series-*.jsonl"))
-    points: list[Point] = [{"t": each.at_s, "counts": {"crawled": each.pages}} for each in samples]
-    if series:
-        points = list(read_series(series[-1]))
-    if panels := course(points):
+    if panels := course([*read_series(series[-1])] if series else []):
         _plot(lab, "long", f"{figures['pages']:,} pages", panels)
     else:
         lab.say("no plot: the crawl was shorter than a minute")
@@ -204,25 +201,14 @@ def course(points: Sequence[Point]) -> list[Panel]:
 
 
 def _rates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Minutes, and pages per second: means over RATE_S.
-
-    The count at the beginning of a mean is interpolated: hosts that began together are asked
-    together, once in each delay, so means over a little more or less would differ.
-    """
+    """Minutes, and pages per second: means over RATE_S, or a little more."""
     minutes, rates = [], []
-    first = 0
+    before = points[0] if points else {}
     for point in points:
-        began = point["t"] - RATE_S
-        while first + 1 < len(points) and points[first + 1]["t"] <= began:
-            first += 1
-        before = points[first]
-        if began < before["t"]:
-            continue
-        after = points[first + 1]
-        share = (began - before["t"]) / (after["t"] - before["t"])
-        pages = [each["counts"]["crawled"] for each in (before, after, point)]
-        minutes.append(point["t"] / 60)
-        rates.append((pages[2] - pages[0] - share * (pages[1] - pages[0])) / RATE_S)
+        if (took_s := point["t"] - before["t"]) >= RATE_S:
+            minutes.append(point["t"] / 60)
+            rates.append((point["counts"]["crawled"] - before["counts"]["crawled"]) / took_s)
+            before = point
     return minutes, rates
 
 
