@@ -21,7 +21,6 @@ from webcrawl.config.build import leads_crawl, report_folder
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
-from webcrawl.report.atomic import replace_file
 from webcrawl.report.lines import (
     named_counts,
     named_rates,
@@ -30,6 +29,7 @@ from webcrawl.report.lines import (
     whole_summary,
     whole_values,
 )
+from webcrawl.synced import replace_file
 from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)

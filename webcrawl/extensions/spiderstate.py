@@ -16,7 +16,7 @@ from scrapy import Spider
 from scrapy.extensions import spiderstate
 
 from webcrawl.crawl.crawl import set_fatal_error
-from webcrawl.report.atomic import replace_file
+from webcrawl.synced import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -6,5 +6,4 @@ In reading order:
 - `series`: the file of the time series, bounded.
 - `console`: writes lines to standard output, or to the log if the log is a file.
 - `logformatter`: Scrapy's log lines about pages, links and items.
-- `atomic`: files that are whole or not there.
 """

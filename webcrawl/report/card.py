@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from webcrawl.report.atomic import replace_file
+from webcrawl.synced import replace_file
 
 FILE: Final = "crawl.json"
 

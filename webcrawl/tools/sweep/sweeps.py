@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.report.atomic import replace_file
 from webcrawl.report.series import read_series
+from webcrawl.synced import replace_file
 from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.tools.sweep.watching import Run, Sample, watch
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
-PROGRESS_S = 10.0
+PROGRESS_S = 10  # samples are a second apart
 RATE_S = 60.0  # pages per second are means over two default delays of a host
 STORES = ("memory", "disk")
 LEVELS = range(1, MAX_LEVEL + 1)
@@ -75,10 +75,13 @@ class Lab:
         }
         options = [part for key, value in chosen.items() for part in ("-s", f"{key}={value}")]
         command = ["scrapy", "crawl", "broad", "-a", f"seeds={self.seeds}", *options]
+
+        def progress(sample: Sample) -> None:
+            if round(sample.at_s) % PROGRESS_S == PROGRESS_S - 1:
+                self.say(f"{name}: {sample.pages:,} pages after {sample.at_s:.0f} s")
+
         try:
-            run = watch(
-                command, folder, self.longest_s + GRACE_S, on_sample=_Progress(name, self.say)
-            )
+            run = watch(command, folder, self.longest_s + GRACE_S, on_sample=progress)
             figures = self._figures(folder, run)
         finally:
             if not self.keep:
@@ -110,20 +113,6 @@ class Lab:
         }
 
 
-class _Progress:
-    """Says every PROGRESS_S how far a crawl is."""
-
-    def __init__(self, name: str, say: Say) -> None:
-        self._name = name
-        self._say = say
-        self._next_s = PROGRESS_S
-
-    def __call__(self, sample: Sample) -> None:
-        if sample.at_s >= self._next_s:
-            self._next_s = sample.at_s + PROGRESS_S
-            self._say(f"{self._name}: {sample.pages:,} pages after {sample.at_s:.0f} s")
-
-
 # The experiments. Each says its results line by line, and writes NAME.csv and NAME.svg.
 
 
@@ -143,7 +132,11 @@ def concurrency(lab: Lab, steps: Sequence[int], pages: int, result: Say) -> None
             result(f"{fetches:4} at once: {_sentence(figures)}")
     finally:
         if rows:
-            _plot(lab, "concurrency", f"{pages:,} pages, by fetches at once", _by_fetches(rows))
+            save(
+                lab.folder / "concurrency.svg",
+                f"{pages:,} pages, by fetches at once",
+                _by_fetches(rows),
+            )
 
 
 def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
@@ -168,7 +161,7 @@ def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
     finally:
         if any(curves.values()):
             title = f"{pages:,} pages, frontier in memory and on disk"
-            _plot(lab, "memory-vs-disk", title, _by_store(curves))
+            save(lab.folder / "memory-vs-disk.svg", title, _by_store(curves))
 
 
 def long_crawl(lab: Lab, result: Say) -> None:
@@ -179,7 +172,7 @@ def long_crawl(lab: Lab, result: Say) -> None:
     result(_sentence(figures))
     series = sorted((lab.folder / "long").glob("series-*.jsonl"))
     if panels := course([*read_series(series[-1])] if series else []):
-        _plot(lab, "long", f"{figures['pages']:,} pages", panels)
+        save(lab.folder / "long.svg", f"{figures['pages']:,} pages", panels)
     else:
         lab.say("no plot: the crawl was shorter than a minute")
 
@@ -263,10 +256,6 @@ def _sentence(figures: Figures) -> str:
         f" {figures['pages_per_s']:.1f} pages/s, {figures['html_bytes'] / 1e6:.1f} MB of HTML,"
         f" {figures['cpu_s']:.1f} s of CPU, {figures['peak_mb']} MB of memory{early}"
     )
-
-
-def _plot(lab: Lab, name: str, title: str, panels: Sequence[Panel]) -> None:
-    save(lab.folder / f"{name}.svg", title, panels)
 
 
 def write_csv(path: Path, rows: Sequence[Figures]) -> None:
