@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import scrapy
 from scrapy.cmdline import execute
+from scrapy.settings import Settings
 
 from webcrawl import __version__
+from webcrawl.config.scrapysown import refuse_unreadable
 
 
 def main() -> None:
@@ -27,6 +30,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"webcrawl {__version__} (Scrapy {scrapy.__version__})")
         return
+    module = import_module(os.environ["SCRAPY_SETTINGS_MODULE"])
+    refuse_unreadable(Settings(), vars(module))  # Scrapy would end with a traceback
     execute()
 
 

@@ -71,6 +71,7 @@ PROMISES: Final = (
         (
             "feed_options",
             "file",
+            "filter",
             "finish_exporting",
             "format",
             "itemcount",

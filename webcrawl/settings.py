@@ -151,7 +151,6 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.live.Live": 50,  # its line comes before the stats lines
     "webcrawl.extensions.statslines.StatsLines": 100,
     "webcrawl.extensions.report.CrawlReport": 200,
-    "webcrawl.extensions.card.CrawlCard": 210,
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.hub.Hub": 306,
@@ -159,8 +158,8 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.earlier.EarlierArchives": 0,
     "webcrawl.extensions.budgets.Budgets": 0,
-    "webcrawl.extensions.allocator.OneHeap": 0,
-    "webcrawl.extensions.garbage.GcTuning": 900,
+    "webcrawl.extensions.tuning.OneHeap": 0,
+    "webcrawl.extensions.tuning.GcTuning": 900,
     "webcrawl.fastpath.extension.FastPath": 910,  # without it 200 µs per page slower
     "webcrawl.extensions.spiderstate.SpiderState": 0,
     "webcrawl.extensions.feeds.FeedExporter": 0,

@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.extensions import remote_control
 from scrapy.utils.test import get_crawler
 
-from webcrawl.extensions.allocator import OneHeap
 from webcrawl.extensions.remotecontrol import RemoteControl
+from webcrawl.extensions.tuning import OneHeap
 
 ROOT = Path(__file__).parents[2]
 LOADED = """

@@ -94,7 +94,7 @@ def test_a_script_whose_pages_would_be_lost_is_refused() -> None:
     crawler = crawler_of(ITEM_PIPELINES={"webcrawl.pipelines.warc.WarcPipeline": None})
     with pytest.raises(ValueError, match="WarcPipeline is off: no page is archived"):
         StartCheck.from_crawler(crawler)
-    crawler.webcrawl.is_debugging = True
+    crawler.webcrawl.is_debugging = crawler.webcrawl.is_checked = True
     StartCheck.from_crawler(crawler)
 
 

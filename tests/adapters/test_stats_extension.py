@@ -15,8 +15,8 @@ import pytest
 from scrapy.utils.test import get_crawler
 from stock_crawl import Run, command, environment, read_stats, run
 
-from webcrawl.extensions.garbage import THRESHOLD, GcTuning
 from webcrawl.extensions.report import _keep_earlier
+from webcrawl.extensions.tuning import THRESHOLD, GcTuning
 from webcrawl.report.lines import LEGEND
 
 COUNTING_SPIDER = """

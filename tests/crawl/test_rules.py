@@ -197,7 +197,7 @@ def test_a_mistake_at_the_start_is_exit_code_2_and_one_line(tmp_path: Path) -> N
     assert result.exit_code == 2
     assert result.log.count("RULES: ") == 1
     assert result.log.endswith(
-        "RULES: rules.toml, line 3: delay = -2 cannot be used: a number of seconds, 0 or more\n"
+        "RULES: rules.toml, line 1: delay = -2 cannot be used: a number of seconds, 0 or more\n"
     )
 
 

@@ -10,7 +10,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from webcrawl import settings as project
-from webcrawl.config.components import PARTS, losses, refusals
+from webcrawl.config.components import VITAL, losses, refusals
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.middlewares import RobotsTxt
 from webcrawl.pipelines.warc import WarcPipeline
@@ -85,8 +85,8 @@ def test_scrapys_parts_that_are_replaced_are_off_and_can_be_set_back() -> None:
 
 
 def test_the_table_has_parts_of_the_defaults_only() -> None:
-    for part in PARTS:
-        assert part.path in getattr(project, f"{part.setting}_BASE")
+    ours = {path for name in DICTIONARIES for path in getattr(project, f"{name}_BASE")}
+    assert set(VITAL) <= ours
 
 
 def test_a_crawl_with_all_its_parts_says_nothing() -> None:
@@ -100,7 +100,7 @@ def test_a_crawl_with_all_its_parts_says_nothing() -> None:
     [
         (
             {"ITEM_PIPELINES": {WARC: None}},
-            f"ITEM_PIPELINES: WarcPipeline is off: {PARTS[0].without}",
+            f"ITEM_PIPELINES: WarcPipeline is off: {VITAL[WARC][0]}",
         ),
         (
             {"SPIDER_MIDDLEWARES_BASE": {}},
@@ -123,26 +123,16 @@ def test_a_crawl_that_would_lose_its_pages_is_refused(chosen: dict[str, Any], li
     assert refusals(of_a_crawl(**chosen)) == [line]
 
 
-@pytest.mark.parametrize(
-    ("part", "chosen", "unless"),
-    [
-        ("processes.Processes", {"CRAWL_PROCESSES": 2}, {"CRAWL_PROCESSES": 1}),
-        ("budgets.Budgets", {}, {"DISK_FREE_MIN": "0"}),
-        ("feeds.FeedExporter", {"FEEDS": {"x.jsonl": {}}}, {}),
-        ("closespider.CloseSpider", {"CLOSESPIDER_TIMEOUT": "9"}, {"CLOSESPIDER_TIMEOUT": "0"}),
-        ("earlier.EarlierArchives", {"DEDUP_INDEX": "x"}, {"DEDUP_INDEX": []}),
-        ("rules.RulesWatch", {"RULES": "@x"}, {}),
-        ("card.CrawlCard", {"JOBDIR": "job"}, {}),
-    ],
-)
-def test_a_promise_that_is_off_gets_a_line_if_the_settings_ask_for_it(
-    part: str, chosen: dict[str, Any], unless: dict[str, Any]
-) -> None:
-    off = {"EXTENSIONS": {f"webcrawl.extensions.{part}": None}}
-    (line,) = losses(of_a_crawl(**off, **chosen))
-    assert line.startswith(f"EXTENSIONS: {part.partition('.')[2]} is off: ")
-    assert refusals(of_a_crawl(**off, **chosen)) == []
-    assert [*losses(of_a_crawl(**off, **unless))] == []
+def test_each_other_part_that_is_off_gets_a_line() -> None:
+    off = {"EXTENSIONS": {"webcrawl.extensions.budgets.Budgets": None}}
+    (line,) = losses(of_a_crawl(**off))
+    assert line == (
+        "EXTENSIONS: Budgets is off. Ends the crawl when its WARC files are large enough, or when a"
+        " disk is nearly full."
+    )
+    assert refusals(of_a_crawl(**off)) == []
+    tuning = {"webcrawl.extensions.tuning.OneHeap": None, "webcrawl.fastpath.FastPath": None}
+    assert [*losses(of_a_crawl(EXTENSIONS=tuning))] == []
 
 
 def test_another_handler_and_downloader_get_a_line() -> None:

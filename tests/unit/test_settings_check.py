@@ -156,13 +156,14 @@ def test_a_component_that_does_not_exist(name: str, users: Any, lacking: str) ->
 @pytest.mark.parametrize(
     ("name", "value", "is_readable"),
     [
-        ("ITEM_PIPELINES", "[]", True),
+        ("ITEM_PIPELINES", "{}", True),
         ("ITEM_PIPELINES", '{"json.JSONDecoder": 1}', True),
         ("ITEM_PIPELINES", {"json.JSONDecoder": 1}, True),
         ("FEEDS", None, True),
         ("USER_AGENT", "x", True),
         ("ITEM_PIPELINES", '["json.JSONDecoder"]', False),
         ("ITEM_PIPELINES", ["json.JSONDecoder"], False),
+        ("DOWNLOAD_HANDLERS", "[]", False),
         ("FEEDS", "x", False),
         ("ADDONS", "5", False),
     ],

@@ -8,15 +8,15 @@ from pathlib import Path
 from scrapy.settings import default_settings
 
 from webcrawl import settings as project
-from webcrawl.config.markdown import page
 from webcrawl.config.table import MOST_USED, TABLE
 from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.tools.settingspage import page
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_is_up_to_date() -> None:
-    command = "python -m webcrawl.config.markdown > docs/settings.md"
+    command = "python -m webcrawl.tools.settingspage > docs/settings.md"
     assert (DOCS / "settings.md").read_text(encoding="utf-8") == page(), f"run: {command}"
 
 

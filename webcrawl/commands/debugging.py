@@ -38,6 +38,7 @@ SETTINGS: dict[str, Any] = {
     "FRONTIER_STORE": "memory",
     "RECRAWL": "off",
     "JOBDIR": None,
+    "LIVE": 0,
     "OUTAGE_TIMEOUT": 0,  # a person wants the error at once
     "WARC_ENABLED": False,
 }
@@ -57,7 +58,7 @@ class DebugMark:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        crawl_of(crawler).is_debugging = True
+        crawl_of(crawler).is_debugging = crawl_of(crawler).is_checked = True
         return cls(crawler)
 
     def spider_closed(self) -> None:

@@ -1,7 +1,8 @@
-"""Runs one crawl for a command. Before a broad spider's crawl, checks settings, names and seeds.
+"""Runs one crawl for a command. Before it, checks settings and names; of a broad spider seeds too.
 
 The exit code is 1 for a bad seed or an error, 2 for a setting that cannot be used or a misspelt
-name, and 130 for Ctrl-C during the check.
+name, and 130 for Ctrl-C during the check. A spider that is not a broad one runs as in plain Scrapy
+if its settings are usable. Its exit code also reports errors of the frontier.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from typing import TYPE_CHECKING
 
 from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand
@@ -16,116 +18,109 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl import openfiles
+from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
-from webcrawl.config.check import check_live, problems_of
+from webcrawl.config.check import problems_of
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
 from webcrawl.config.kinds import FREE_PORT, SettingError
+from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
 from webcrawl.fetch.proxy import problem_of
 from webcrawl.live.listening import bind_loopback
-from webcrawl.spiders.broad import project_root
+from webcrawl.spiders.broad import BroadSpider, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
+
+if TYPE_CHECKING:
+    _Base = BaseRunSpiderCommand
+else:
+    _Base = object
 
 logger = logging.getLogger(__name__)
 
 
-def run(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
-    """Check, crawl with a broad spider, and set the exit code of `command`."""
-    problems = problems_of(crawler.settings, crawler.spidercls, opts.spargs, is_broad=True)
-    if problems:
-        command.exitcode = 2
-        _report(crawler, *problems)
-        return
+class CheckedCommand(_Base):
+    """Mixin of Scrapy's commands that run a spider."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add_epilog(parser)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        given = dict(each.split("=", 1) for each in opts.set if "=" in each)
+        refuse_unreadable(self.settings, given)
+        super().process_options(args, opts)
+        refuse_unusable(self.settings)
+
+    def crawl_with(self, spider: type[Spider], opts: argparse.Namespace) -> None:
+        """Check, crawl, and set the exit code."""
+        assert self.settings is not None
+        refuse_unreadable(self.settings, spider.custom_settings)
+        crawler = self._create_crawler(spider)
+        end = _check(crawler, opts)
+        self.exitcode = self._crawl(crawler, opts) if end is None else end
+
+    def _crawl(self, crawler: Crawler, opts: argparse.Namespace) -> int:
+        """Crawl as Scrapy's commands do; the exit code."""
+        assert self.crawler_process
+        crawl = crawl_of(crawler)
+        crawl.is_checked = True
+        self.crawler_process.crawl(crawler, **opts.spargs)
+        self.crawler_process.start()
+        if self.crawler_process.bootstrap_failed:
+            return 1
+        if crawl.assignment is not None:
+            from webcrawl.config import joining  # noqa: PLC0415  (only a fetcher loads nats-py)
+
+            joining.begin_again_if_changed(crawler)
+        if has_our_scheduler(crawler.settings):
+            if crawl.is_refused:
+                return _refuse(crawler, 2, crawl.fatal_error)
+            if problem := _problem_of(crawler):
+                return _refuse(crawler, 1, problem)
+        return 0
+
+
+def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
+    """Check what can be known before the crawl. The exit code if there is none to run.
+
+    Changes the spider's arguments: `seeds` is a list whose first one is read already; those of a
+    fetcher come from its hub.
+    """
+    settings, spider = crawler.settings, crawler.spidercls
+    is_broad = issubclass(spider, BroadSpider)
+    if problems := problems_of(settings, spider, opts.spargs, is_broad=is_broad):
+        return _refuse(crawler, 2, *problems)
+    if not is_broad:
+        return None
+    in_cluster = bool(settings.get("CLUSTER"))
+    is_fetcher = in_cluster and not settings.get("JOBDIR")
     try:
-        check_live(crawler.settings)
-        fit_open_files(crawler.settings)
-        _try_port(crawler.settings)
-        _try_proxy(crawler.settings)
-        crawl_of(crawler).earlier_folder = prepare_earlier(crawler.settings)
-    except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes
-        command.exitcode = 130
-        return
-    except (openfiles.TooFewFilesError, SettingError) as error:
-        command.exitcode = 2
-        _report(crawler, str(error))
-        return
-    if crawler.settings.get("CLUSTER") and not crawler.settings.get("JOBDIR"):
-        _fetch(command, crawler, opts)
-        return
-    try:
-        opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
+        fit_open_files(settings)
+        _try_port(settings)
+        _try_proxy(settings)
+        crawl_of(crawler).earlier_folder = prepare_earlier(settings)
+        if not is_fetcher:
+            opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
+    except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes; standard input may not come
+        return 130
     except BadSeed as error:
-        command.exitcode = 1
-        _report(crawler, f"bad seed: {error}")
-        return
-    except KeyboardInterrupt:  # while the check waits for standard input
-        command.exitcode = 130
-        return
-    if crawler.settings.get("CLUSTER"):
-        from webcrawl.config import joining  # noqa: PLC0415  (only with CLUSTER nats-py is loaded)
+        return _refuse(crawler, 1, f"bad seed: {error}")
+    except (openfiles.TooFewFilesError, SettingError) as error:
+        return _refuse(crawler, 2, str(error))
+    if not in_cluster:
+        return None
+    from webcrawl.config import joining  # noqa: PLC0415  (only with CLUSTER nats-py is loaded)
 
-        command.exitcode = joining.claim(crawler, opts.spargs)
-        if command.exitcode:
-            return
-    if _crawl(command, crawler, opts):
-        _set_exit_code(command, crawler)
-
-
-def _fetch(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
-    """Crawl for a hub on another machine, and set the exit code of `command`."""
-    from webcrawl.config import joining  # noqa: PLC0415  (only a fetcher loads nats-py)
-
+    if not is_fetcher:
+        return joining.claim(crawler, opts.spargs) or None
     joined = joining.join(crawler)
     if isinstance(joined, int):
-        command.exitcode = joined
-        return
+        return joined
     opts.spargs = joined
-    if _crawl(command, crawler, opts):
-        joining.begin_again_if_changed(crawler)
-        _set_exit_code(command, crawler)
-
-
-def run_plain(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> None:
-    """Crawl with a spider that is not a broad one.
-
-    The exit code of `command` is Scrapy's; with our frontier, it is that of `run`.
-    """
-    if _crawl(command, crawler, opts) and has_our_scheduler(crawler.settings):
-        _set_exit_code(command, crawler)
-
-
-def _crawl(command: BaseRunSpiderCommand, crawler: Crawler, opts: argparse.Namespace) -> bool:
-    """Crawl as Scrapy's commands do. False if the crawl could not start."""
-    assert command.crawler_process
-    crawl_of(crawler).is_checked = True
-    command.crawler_process.crawl(crawler, **opts.spargs)
-    command.crawler_process.start()
-    if command.crawler_process.bootstrap_failed:
-        command.exitcode = 1
-    return not command.crawler_process.bootstrap_failed
-
-
-def _set_exit_code(command: BaseRunSpiderCommand, crawler: Crawler) -> None:
-    if crawl_of(crawler).is_refused:
-        command.exitcode = 2
-        _report(crawler, crawl_of(crawler).fatal_error)
-    elif problem := _problem_of(crawler):
-        command.exitcode = 1
-        _report(crawler, problem)
-
-
-def has_mistakes(command: BaseRunSpiderCommand, spider: type[Spider]) -> bool:
-    """Whether settings of a spider that is not a broad one have mistakes; prints a line each."""
-    assert command.settings
-    settings = command.settings.copy()
-    spider.update_settings(settings)
-    lines = problems_of(settings, spider)
-    for line in lines:
-        print(line, file=sys.stderr)
-        command.exitcode = 2
-    return bool(lines)
+    return None
 
 
 def fit_open_files(settings: BaseSettings) -> None:
@@ -203,9 +198,10 @@ def _shortfall(crawler: Crawler) -> str:
     )
 
 
-def _report(crawler: Crawler, *lines: str) -> None:
-    """Print problems on standard error, and also log them if the log is a file."""
-    for line in lines:
+def _refuse(crawler: Crawler, exit_code: int, *problems: str) -> int:
+    """Print problems on standard error, and also log them if the log is a file. `exit_code`."""
+    for line in problems:
         print(line, file=sys.stderr)
         if crawler.settings.get("LOG_FILE"):
             logger.error("%s", line)
+    return exit_code

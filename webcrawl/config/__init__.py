@@ -4,7 +4,6 @@ In reading order:
 
 - `kinds`: the kinds of values, and `SettingError`.
 - `table`: one row per setting; `read` gives a setting's value with its type.
-- `markdown`: writes docs/settings.md from the table.
 - `rulesfile`: reads the file of RULES.
 - `fetch`, `build`: build the core's parts from settings. `cluster`: those of a hub and a fetcher.
 - `joining`: makes a process a fetcher, or one of several hubs, before its crawl.

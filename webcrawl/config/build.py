@@ -43,7 +43,7 @@ from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
-from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.disk.identity import Identity
@@ -193,35 +193,17 @@ def frontier_from(
     Drops URLs in line that `scope` denies. `several`: this hub among the others. `log_folder`: of
     the crawl log; None: there is none.
     """
-    return FrontierServer(
-        _own_frontier_from(settings, scope, rules, several, log_folder),
-        target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
-        grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
-    )
-
-
-def _own_frontier_from(
-    settings: BaseSettings,
-    scope: Scope,
-    rules: HostRules | None,
-    several: SeveralHubs | None,
-    log_folder: Path | None,
-) -> Frontier:
-    policy = replace(policy_from(settings, rules), denied=scope.denied)
-    caps = caps_from(settings, rules)
     now = time.monotonic()
-    utc_s = time.time() - now
-    ordering = ORDERINGS[read(settings, "FRONTIER_ORDER", str)]()
-    return LocalFrontier(
+    frontier = LocalFrontier(
         job_folder(settings),
-        policy,
-        ordering=ordering,
-        caps=caps,
+        replace(policy_from(settings, rules), denied=scope.denied),
+        ordering=ORDERINGS[read(settings, "FRONTIER_ORDER", str)](),
+        caps=caps_from(settings, rules),
         active_max=read(settings, "FRONTIER_ACTIVE_HOSTS", int),
         identity=identity_from(settings, scope),
         log_folder=log_folder,
         now=now,
-        utc_s=utc_s,
+        utc_s=time.time() - now,
         others_ask_s=_others_ask_s(settings),
         refuses_hubs=several is None,
         abroad=several.abroad if several is not None else None,
@@ -229,6 +211,11 @@ def _own_frontier_from(
         crawl=several.claim.crawl if several is not None else "",
         mail_after=several.claim.mail_after if several is not None else 0,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
+    )
+    return FrontierServer(
+        frontier,
+        target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
+        grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
     )
 
 

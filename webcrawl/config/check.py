@@ -6,7 +6,7 @@ A value that passes here is accepted by the core. `names` checks the names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from ipaddress import ip_address
 from typing import Any
@@ -50,9 +50,6 @@ def check(settings: BaseSettings) -> list[str]:
         for name, row in TABLE.items()
         if not row.kind.fits(settings.get(name))
     ]
-    if not has_our_scheduler(settings):
-        allowed = "webcrawl.scheduler.Scheduler, or a class made from it"
-        problems.append(str(SettingError("SCHEDULER", settings["SCHEDULER"], allowed)))
     problems += unusable(settings)
     if problems:
         return problems
@@ -61,16 +58,34 @@ def check(settings: BaseSettings) -> list[str]:
             import_module("nats")
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
-        if settings.get("JOBDIR"):
-            problems += _problems_of_hub(settings)
-    else:
-        problems += _problems_without_cluster(settings)
+    problems += _conflicts(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
         except (ScopeError, SettingError) as error:
             problems.append(str(error))
     return problems
+
+
+def _conflicts(settings: BaseSettings) -> Iterator[str]:
+    """One line for each setting that cannot be used beside the others."""
+
+    def wrong(name: str, allowed: str) -> str:
+        return str(SettingError(name, settings[name], allowed))
+
+    jobdir = settings.get("JOBDIR")
+    if not has_our_scheduler(settings):
+        yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
+    if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
+        yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
+    if settings.get("CLUSTER"):
+        if jobdir and settings["FRONTIER_STORE"] != "disk":
+            yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")
+        return
+    if read(settings, "CLUSTER_HUBS", int) > 1:  # each would crawl the same hosts
+        yield wrong("CLUSTER_HUBS", "1 without CLUSTER")
+    if settings.get("CLUSTER_CHECKPOINTS"):  # none would be made
+        yield wrong("CLUSTER_CHECKPOINTS", "unset without CLUSTER")
 
 
 def _problem(name: str, value: object) -> str:
@@ -99,26 +114,6 @@ def _problem_of_bus(value: object) -> str:
     return str(SettingError("CLUSTER", "", TABLE["CLUSTER"].kind.allowed))
 
 
-def _problems_of_hub(settings: BaseSettings) -> list[str]:
-    """One line for each reason why this process cannot be a hub."""
-    store = read(settings, "FRONTIER_STORE", str)
-    if store != "disk":
-        return [str(SettingError("FRONTIER_STORE", store, "'disk' for a hub of the CLUSTER"))]
-    return []
-
-
-def _problems_without_cluster(settings: BaseSettings) -> list[str]:
-    """One line for each promise of a cluster that this machine alone would not keep."""
-    problems = []
-    hubs, checkpoints = read(settings, "CLUSTER_HUBS", int), settings.get("CLUSTER_CHECKPOINTS")
-    if hubs > 1:  # each would crawl the same hosts
-        problems.append(str(SettingError("CLUSTER_HUBS", hubs, "1 without CLUSTER")))
-    if checkpoints:  # none would be made
-        error = SettingError("CLUSTER_CHECKPOINTS", checkpoints, "unset without CLUSTER")
-        problems.append(str(error))
-    return problems
-
-
 def problems_of(
     settings: BaseSettings,
     spider: type[Spider],
@@ -137,19 +132,11 @@ def problems_of(
     return problems
 
 
-def check_live(settings: BaseSettings) -> None:
-    """SettingError if the URL of the live page would have to be in a log, with its token."""
-    if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not settings.get("JOBDIR"):
-        raise SettingError(
-            "LIVE",
-            settings["LIVE"],
-            "with LOG_FILE it needs a JOBDIR, which keeps the token of the page out of the log",
-        )
-
-
 def warnings_of(settings: BaseSettings) -> list[str]:
     """A line for each setting that has no effect, or less than its user expects, beside others."""
-    lines = []
+    lines: list[str] = []
+    if not has_our_scheduler(settings):
+        return lines
     if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
         lines.append(
             f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"

@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -57,27 +58,36 @@ class Kind(NamedTuple):
     may_be_secret: bool = False  # a value that does not fit is not shown
 
 
-def whole(least: int, unit: str = "") -> Kind:
-    """A whole number, `least` or more."""
+def taken_by(function: Callable[[Any], object]) -> Callable[[Any], bool]:
+    """A test: whether `function` takes a value. It raises for others, or returns False."""
 
-    def fits(value: Any) -> bool:
+    def takes(value: Any) -> bool:
         try:
-            return int(value) == float(value) and int(value) >= least
-        except (TypeError, ValueError, OverflowError):
+            return function(value) is not False
+        except (AttributeError, ImportError, LookupError, NameError, OSError):
+            return False
+        except (OverflowError, TypeError, ValueError):
             return False
 
-    return Kind(fits, f"a whole number, {least} or more", int, unit)
+    return takes
+
+
+def whole(least: int, unit: str = "", *, most: int | None = None) -> Kind:
+    """A whole number from `least` to `most`."""
+    allowed = f"{least} or more" if most is None else f"{least:,} to {most:,}"
+    return Kind(
+        taken_by(
+            lambda value: int(value) == float(value) and least <= int(value) <= (most or math.inf)
+        ),
+        f"a whole number, {allowed}",
+        int,
+        unit,
+    )
 
 
 def seconds(least: float = 0) -> Kind:
     """A finite number of seconds, `least` or more."""
-
-    def fits(value: Any) -> bool:
-        try:
-            return least <= float(value) < math.inf
-        except (TypeError, ValueError):
-            return False
-
+    fits = taken_by(lambda value: least <= float(value) < math.inf)
     return Kind(fits, f"a number of seconds, {least} or more", float, "s")
 
 
@@ -176,11 +186,8 @@ def _dictionary(value: Any) -> dict[Any, Any]:
 
 
 def _are_headers(value: Any) -> bool:
-    try:
-        headers = Headers(without_none_values(_dictionary(value)))
-        lines = [(name, line) for name, values in headers.items() for line in values]
-    except (TypeError, ValueError):
-        return False
+    headers = Headers(without_none_values(_dictionary(value)))
+    lines = [(name, line) for name, values in headers.items() for line in values]
     return all(is_name(name) and one_line(line) == line for name, line in lines)
 
 
@@ -188,22 +195,10 @@ def _is_one_line(value: object) -> bool:
     return isinstance(value, str) and len(value.splitlines()) <= 1
 
 
-def _is_dns_server(text: str) -> bool:
-    try:
-        read_server(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _are_loadable(value: Any) -> bool:
-    """Whether `value` has import paths of functions, or functions."""
-    try:
-        for item in (value.split(",") if isinstance(value, str) else value) if value else ():
-            load_object(item)
-    except (ImportError, NameError, TypeError, ValueError):
-        return False
-    return True
+def _load_all(value: Any) -> None:
+    """Load functions by their import paths."""
+    for item in (value.split(",") if isinstance(value, str) else value) if value else ():
+        load_object(item)
 
 
 def _named_parsers(value: Any) -> dict[str, str | None]:
@@ -256,19 +251,12 @@ def _agents(value: Any) -> list[str]:
     return names if product_token(names[0]) else []
 
 
-def _is_process_count(value: Any) -> bool:
-    return bool(whole(0).fits(value)) and int(value) <= PROCESSES_MAX
-
-
 def _live(value: Any) -> int:
     return int({"False": 0, "false": 0, "True": 1, "true": 1}.get(str(value), value))
 
 
 def _is_live(value: Any) -> bool:
-    try:
-        port = _live(value)
-    except (TypeError, ValueError):
-        return False
+    port = _live(value)
     return port in (0, FREE_PORT) or 1024 <= port <= 65535
 
 
@@ -288,20 +276,6 @@ def _is_writable(value: object) -> bool:
         return error.errno in _DISK_FULL
 
 
-def _is_bus(value: object) -> bool:
-    try:
-        return not value or bool(Address.parse(str(value)))
-    except ValueError:
-        return False
-
-
-def _is_prefix(text: str) -> bool:
-    try:
-        return bool(ip_network(text, strict=False))
-    except ValueError:
-        return False
-
-
 # RFC 9110, 10.1.2, without the forms that no mailbox of today has (names, comments, quotes).
 _MAIL_ADDRESS = re.compile(
     r"(?=.{3,254}\Z)[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*"
@@ -317,10 +291,7 @@ def _empty_or(pattern: re.Pattern[str]) -> Callable[[Any], object]:
 
 def _is_proxy(value: object) -> bool:
     if isinstance(value, str) and not value.startswith("@"):
-        try:
-            return value in ("", DIRECT) or bool(Proxy.parse(value))
-        except ValueError:
-            return False
+        return value in ("", DIRECT) or bool(Proxy.parse(value))
     return not value or (isinstance(value, str) and len(value) > 1)
 
 
@@ -349,8 +320,8 @@ SITEMAPS = Kind(
 FOLDER = Kind(_is_writable, "a folder that can be written")
 FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
 FREE_PORT = 1  # LIVE: any port that is free
-LIVE = Kind(_is_live, "0 (off), 1 (a free port), or a port from 1024 to 65535", _live)
-PROCESSES = Kind(_is_process_count, f"a whole number, 0 to {PROCESSES_MAX}", int)
+LIVE = Kind(taken_by(_is_live), "0 (off), 1 (a free port), or a port from 1024 to 65535", _live)
+PROCESSES = whole(0, most=PROCESSES_MAX)
 FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
 RULES_FILE = Kind(
     lambda value: not value or (isinstance(value, str) and re.match(r"@.", value) is not None),
@@ -359,22 +330,20 @@ RULES_FILE = Kind(
 ONE_LINE = Kind(_is_one_line, "one line of text")
 USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)")
 HEADERS = Kind(
-    _are_headers, "a dictionary of header names and their values, each of one line", _dictionary
+    taken_by(_are_headers),
+    "a dictionary of header names and their values, each of one line",
+    _dictionary,
 )
 # Its typed value is for reports: without the password. `config.cluster` reads the setting.
 BUS = Kind(
-    _is_bus,
+    taken_by(lambda value: not value or Address.parse(str(value))),
     "empty, or nats://HOST:PORT/NAME or tls://HOST:PORT/NAME",
     lambda value: str(Address.parse(str(value))) if value else "",
 )
-HUBS = Kind(
-    lambda value: whole(1).fits(value) and int(value) <= HUBS_MAX,
-    f"a whole number, 1 to {HUBS_MAX}",
-    int,
-)
+HUBS = whole(1, most=HUBS_MAX)
 # Its typed value is for reports: `fetch.proxy_from` reads the setting.
 PROXY = Kind(
-    _is_proxy,
+    taken_by(_is_proxy),
     "empty, direct, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such"
     " a URL",
     _shown_proxy,
@@ -387,7 +356,7 @@ HTTPS_URL = Kind(
     "empty, or an https URL, such as"
     " https://example.org/.well-known/http-message-signatures-directory",
 )
-PREFIXES = list_of(_is_prefix, "prefixes, such as 192.0.2.0/24")
+PREFIXES = list_of(taken_by(partial(ip_network, strict=False)), "prefixes, such as 192.0.2.0/24")
 AGENTS = Kind(
     _are_agents,
     f"one line of ASCII text, or up to {NAMES_MAX} names, such as mybot,CCBot",
@@ -413,10 +382,12 @@ HTTP_CODES = list_of(
 PORTS = list_of(re.compile(r"\d{1,5}").fullmatch, "port numbers, such as 6000,10080")._replace(
     typed=lambda value: [int(str(port)) for port in _listed(value)]
 )
-DNS_SERVERS = list_of(_is_dns_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
+DNS_SERVERS = list_of(taken_by(read_server), "addresses, such as 127.0.0.1:5353,[::1]:53")
 PARSERS = Kind(
     lambda value: not parsers_problem(value),
     "a dictionary of media types and import paths of their parsers, or None for no parser",
     _named_parsers,
 )
-FUNCTIONS = Kind(_are_loadable, "import paths of functions, with commas between them", _listed)
+FUNCTIONS = Kind(
+    taken_by(_load_all), "import paths of functions, with commas between them", _listed
+)

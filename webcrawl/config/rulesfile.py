@@ -1,23 +1,21 @@
 """Reads the file of RULES (docs/manners.md): TOML in, `HostRule`s out.
 
-A mistake raises RulesError, one line with the file, the line and what is allowed. Nothing is read
-from a file with a mistake.
+A mistake raises RulesError, one line with the file, the line at which the rule begins, and what is
+allowed. Nothing is read from a file with a mistake.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from base64 import b64encode
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from webcrawl.config.kinds import SettingError, parse_size
+from webcrawl.config.kinds import SIZE, USER_AGENT, Kind, SettingError, seconds, whole
 from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
 from webcrawl.parse.robots import product_token
 from webcrawl.scope.hostrules import Auth, HostRule, Values, values_of
@@ -25,7 +23,8 @@ from webcrawl.scope.rules import named_host
 from webcrawl.textfile import NotAFile, read_text
 
 PRIORITY_MAX = 1_000_000
-_WHOLE_END = 10**18  # the messages to the workers have numbers of 64 bits
+_WHOLE = whole(0, most=10**18 - 1)  # the messages to the workers have numbers of 64 bits
+_SWITCH = Kind(lambda value: True, "true or false")
 
 TARGETS = {"host": "hosts", "domain": "domains", "suffix": "suffixes"}
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*(?:rule|\"rule\"|'rule')[ \t]*\]\]")
@@ -33,7 +32,7 @@ _AT_LINE = re.compile(r"(.*) \(at line (\d+), column \d+\)", re.DOTALL)
 
 
 class RulesError(SettingError):
-    """The user's fault: one line that names the file, the line and what is allowed."""
+    """The user's fault: one line that names the file, the rule and what is allowed."""
 
     def __init__(self, text: str) -> None:
         ValueError.__init__(self, f"RULES: {text}")
@@ -50,44 +49,15 @@ class Field(NamedTuple):
     read: Callable[[Any], object]  # raises _NotAllowed
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < _WHOLE_END:
-        raise _NotAllowed("a whole number, 0 or more, of 18 digits at most")
-    return value
+def _of(kind: Kind, *types: type) -> Callable[[Any], Any]:
+    """A reader of values of `kind` that TOML has as one of `types`: a text is no number."""
 
-
-def _seconds(least: float) -> Callable[[Any], float]:
-    def read(value: Any) -> float:
-        if type(value) not in (int, float) or not least <= value <= sys.float_info.max:
-            raise _NotAllowed(f"a number of seconds, {least:g} or more")
-        return float(value)
+    def read(value: Any) -> Any:
+        if type(value) not in types or not kind.fits(value):
+            raise _NotAllowed(kind.allowed)
+        return kind.typed(value)
 
     return read
-
-
-def _size(value: Any) -> int:
-    size = parse_size(value) if type(value) in (int, str) else None
-    if size is None:
-        raise _NotAllowed('a number of bytes, 0 or more, or a text such as "10M"')
-    return size
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _NotAllowed("true or false")
-    return value
-
-
-def _priority(value: Any) -> int:
-    if type(value) is not int or abs(value) > PRIORITY_MAX:
-        raise _NotAllowed(f"a whole number, {-PRIORITY_MAX:,} to {PRIORITY_MAX:,}")
-    return value
-
-
-def _user_agent(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[\x20-\x7e]+", value):
-        raise _NotAllowed("one line of ASCII text, such as name/1.0 (+URL)")
-    return value
 
 
 def _robots_agent(value: Any) -> str:
@@ -149,19 +119,19 @@ def _auth(value: Any) -> Auth:
 
 
 FIELDS = {
-    "delay": Field("delay_s", _seconds(0)),
-    "max_pages": Field("max_pages", _whole),
-    "max_bytes": Field("max_bytes", _size),
-    "max_depth": Field("max_depth", _whole),
-    "timeout": Field("timeout_s", _seconds(0.001)),
-    "max_size": Field("max_size_bytes", _size),
-    "user_agent": Field("user_agent", _user_agent),
+    "delay": Field("delay_s", _of(seconds(), int, float)),
+    "max_pages": Field("max_pages", _of(_WHOLE, int)),
+    "max_bytes": Field("max_bytes", _of(SIZE, int, str)),
+    "max_depth": Field("max_depth", _of(_WHOLE, int)),
+    "timeout": Field("timeout_s", _of(seconds(0.001), int, float)),
+    "max_size": Field("max_size_bytes", _of(SIZE, int, str)),
+    "user_agent": Field("user_agent", _of(USER_AGENT, str)),
     "headers": Field("headers", _headers),
     "auth": Field("auth", _auth),
     "robots_agent": Field("robots_agent", _robots_agent),
-    "obey_robots": Field("obey_robots", _switch),
+    "obey_robots": Field("obey_robots", _of(_SWITCH, bool)),
     "deny": Field("deny", _deny),
-    "priority": Field("priority", _priority),
+    "priority": Field("priority", _of(whole(-PRIORITY_MAX, most=PRIORITY_MAX), int)),
 }
 # By name in `Values`: the name in the file.
 FIELD_NAMES = {field.name: name for name, field in FIELDS.items()}
@@ -213,18 +183,17 @@ class _Reader:
 
     def __init__(self, text: str, file: str) -> None:
         self._file = file
-        self._lines = text.split("\n")
-        self._heads = [n for n, line in enumerate(self._lines, 1) if _HEADER.match(line)]
+        lines = enumerate(text.split("\n"), 1)
+        self._heads = [number for number, line in lines if _HEADER.match(line)]
         self._first: dict[tuple[str, str, str], int] = {}  # (kind, target, value): its first rule
 
     def read(self, document: dict[str, Any]) -> tuple[HostRule, ...]:
         tables = document.get("rule", [])
         for key in document:
             if key != "rule":
-                why = f"{key!r} is unknown: each rule begins with [[rule]]"
-                raise self._mistake(self._line_outside(key), why)
+                raise self._mistake(0, f"{key!r} is unknown: each rule begins with [[rule]]")
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise self._mistake(self._line_outside("rule"), "each rule begins with [[rule]]")
+            raise self._mistake(0, "each rule begins with [[rule]]")
         if len(self._heads) != len(tables):  # written in another way: no line is known
             self._heads = [0] * len(tables)
         return tuple(map(self._rule, range(len(tables)), tables))
@@ -235,7 +204,7 @@ class _Reader:
             if key not in FIELDS and key not in TARGETS:
                 near = get_close_matches(key, [*FIELDS, *TARGETS], 1)
                 hint = f", did you mean {near[0]}?" if near else ""
-                raise self._mistake(self._line_of(key, line), f"{key!r} is unknown{hint}")
+                raise self._mistake(line, f"{key!r} is unknown{hint}")
         targets = {
             attribute: self._targets(key, table[key], line)
             for key, attribute in TARGETS.items()
@@ -249,8 +218,7 @@ class _Reader:
         if not values:
             raise self._mistake(line, f"a rule needs one of {', '.join(FIELDS)}")
         if "auth" in values and set(targets) != {"hosts"}:
-            where = self._line_of("auth", line)
-            raise self._mistake(where, "auth needs a rule whose targets are host alone")
+            raise self._mistake(line, "auth needs a rule whose targets are host alone")
         rule = HostRule(line=line, values=Values(**values), **targets)
         self._refuse_twice(number, rule)
         return rule
@@ -263,7 +231,7 @@ class _Reader:
                 "" if key in ("headers", "auth") else f" = {_short(value)}"
             )  # a header may be a secret
             why = f"{key}{text} cannot be used: {error}"
-            raise self._mistake(self._line_of(key, line), why) from None
+            raise self._mistake(line, why) from None
 
     def _targets(self, key: str, value: Any, line: int) -> tuple[str, ...]:
         names = []
@@ -273,7 +241,7 @@ class _Reader:
                 kind = {"host": "host name or address", "domain": "domain", "suffix": "suffix"}[key]
                 allowed = f"a {kind} without scheme, port and path, or a list of them"
                 why = f"{key} = {_short(entry)} cannot be used: {allowed}"
-                raise self._mistake(self._line_of(key, line), why)
+                raise self._mistake(line, why)
             names.append(name)
         return tuple(dict.fromkeys(names))
 
@@ -288,30 +256,7 @@ class _Reader:
                         field = FIELD_NAMES.get(name, name)
                         where = f"line {self._heads[first]}" if rule.line else f"rule {first + 1}"
                         why = f"{field} of {kind} {target} is set already: {where}"
-                        raise self._mistake(self._line_of(field, rule.line), why)
-
-    def _line_outside(self, key: str) -> int:
-        """The line on which `key` is set outside of all rules; 0 if it is not found."""
-        name = rf"[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*"
-        table, sets = re.compile(rf"[ \t]*\[+{name}[\].]"), re.compile(rf"{name}[=.]")
-        first = self._heads[0] if self._heads else len(self._lines) + 1
-        for number, line in enumerate(self._lines, 1):
-            if table.match(line) or (number < first and sets.match(line)):
-                return number
-        return 0
-
-    def _line_of(self, key: str, head: int) -> int:
-        """The line on which `key` is set, in the rule at line `head`; else `head`."""
-        if not head:
-            return 0
-        after = bisect_left(self._heads, head + 1)
-        end = self._heads[after] if after < len(self._heads) else len(self._lines) + 1
-        name = re.escape(key)
-        sets = re.compile(rf"[ \t]*(?:\[+[ \t]*rule\.)?[\"']?{name}[\"']?[ \t]*[=.\]]")
-        for number in range(head + 1, end):
-            if sets.match(self._lines[number - 1]):
-                return number
-        return head
+                        raise self._mistake(rule.line, why)
 
     def _mistake(self, line: int, why: str) -> RulesError:
         return RulesError(f"{self._file}, line {line}: {why}" if line else f"{self._file}: {why}")

@@ -8,6 +8,7 @@ and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loa
 from __future__ import annotations
 
 import codecs
+import json
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,38 +21,22 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
 from webcrawl.config.fetch import TLS_VERSIONS
-from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, whole
+from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, taken_by, whole
 
 
 def _is_level(value: Any) -> bool:
     return value in logging.getLevelNamesMapping() if isinstance(value, str) else type(value) is int
 
 
-def _is_log_file(value: Any) -> bool:
-    """Whether the file can be opened; Scrapy does so next."""
-    try:
-        if value:
-            open(value, "a").close()
-    except (OSError, TypeError, ValueError):
-        return False
-    return True
+def _open(value: Any) -> None:
+    """Open the file of the log, as Scrapy does next."""
+    if value:
+        open(value, "a").close()
 
 
-def _is_encoding(value: Any) -> bool:
-    try:
-        codecs.lookup(value)
-    except (LookupError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _is_format(value: Any) -> bool:
-    """Whether the format is valid, and has only fields that a line of the log has."""
-    try:
-        logging.Formatter(value).format(logging.LogRecord("", 0, "", 0, "", (), None))
-    except (TypeError, ValueError):
-        return False
-    return True
+def _format(value: Any) -> None:
+    """Format a line: the fields of the format must be those of a line of the log."""
+    logging.Formatter(value).format(logging.LogRecord("", 0, "", 0, "", (), None))
 
 
 def _load_problem(value: Any) -> str:
@@ -66,20 +51,17 @@ def _load_problem(value: Any) -> str:
 
 def _are_modules(value: Any) -> bool:
     """Whether the modules exist. Scrapy reports an error in one of them."""
-    try:
-        names = value.split(",") if isinstance(value, str) else value
-        return all(find_spec(name.strip()) for name in names)
-    except (AttributeError, ImportError, TypeError, ValueError):
-        return False
+    names = value.split(",") if isinstance(value, str) else value
+    return all(find_spec(name.strip()) for name in names)
 
 
 _PATH: Final = Kind(lambda value: not _load_problem(value), "the import path of a class")
 _KINDS: Final = {
     "LOG_LEVEL": Kind(_is_level, "CRITICAL, ERROR, WARNING, INFO or DEBUG"),
-    "LOG_FILE": Kind(_is_log_file, "a file that can be written, in a folder that exists"),
-    "LOG_ENCODING": Kind(_is_encoding, "an encoding of Python, such as utf-8"),
+    "LOG_FILE": Kind(taken_by(_open), "a file that can be written, in a folder that exists"),
+    "LOG_ENCODING": Kind(taken_by(codecs.lookup), "an encoding of Python, such as utf-8"),
     "LOG_FORMAT": Kind(
-        _is_format, "a format of Python's logging, such as %(levelname)s: %(message)s"
+        taken_by(_format), "a format of Python's logging, such as %(levelname)s: %(message)s"
     ),
     **dict.fromkeys(
         (
@@ -116,7 +98,9 @@ _KINDS: Final = {
         Kind(lambda value: value in (None, *TLS_VERSIONS), f"None or {' or '.join(TLS_VERSIONS)}"),
     ),
     "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
-    "SPIDER_MODULES": Kind(_are_modules, "import paths of modules, with commas between them"),
+    "SPIDER_MODULES": Kind(
+        taken_by(_are_modules), "import paths of modules, with commas between them"
+    ),
     "REACTOR_THREADPOOL_MAXSIZE": whole(1),
     "FEEDS": Kind(
         lambda value: not value or all(isinstance(each, Mapping) for each in value.values()),
@@ -182,8 +166,10 @@ def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str
     for name, value in given.items():
         if isinstance(settings.get(name), BaseSettings):
             try:
-                BaseSettings(value)
-            except (TypeError, ValueError):
+                values = json.loads(value) if isinstance(value, str) else value
+            except ValueError:
+                values = value
+            if not isinstance(values, Mapping | BaseSettings | None):
                 yield str(SettingError(name, value, "a dictionary; on the command line as JSON"))
 
 

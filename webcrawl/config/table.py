@@ -3,7 +3,7 @@
 The check before a crawl, every reader of a setting, report.json and docs/settings.md use this
 table. It has no defaults: these are in `webcrawl.settings` and in Scrapy. A setting that is not in
 this table is Scrapy's own, or may have any value. A new setting needs a default in
-`webcrawl.settings` and a row here; then `python -m webcrawl.config.markdown > docs/settings.md`.
+`webcrawl.settings` and a row here; then `python -m webcrawl.tools.settingspage > docs/settings.md`.
 """
 
 from __future__ import annotations

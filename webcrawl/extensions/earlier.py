@@ -20,34 +20,31 @@ logger = logging.getLogger(__name__)
 class EarlierArchives:
     """Scrapy extension of each process. If the index cannot be used, the crawl does not start."""
 
-    def __init__(self, crawler: Crawler, problem: str = "") -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._problem = problem
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not crawler.settings.get("DEDUP_INDEX") or is_debugging(crawler):
             raise NotConfigured
-        problem, crawl = "", crawl_of(crawler)
-        if crawl.assignment is not None:
-            crawl.earlier_folder = crawl.assignment.earlier_folder
-        try:
-            if crawl.earlier_folder is None:  # a script's crawl: its event loop waits meanwhile
-                crawl.earlier_folder = prepare_earlier(crawler.settings)
-            if crawl.earlier_folder is not None:
-                crawl.earlier = earlier_from(crawler.settings, crawl.earlier_folder)
-        except SettingError as error:
-            problem = str(error)
-        extension = cls(crawler, problem)
+        extension = cls(crawler)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
 
     def spider_opened(self) -> None:
-        if self._problem:
-            set_fatal_error(self._crawler, self._problem)
-            logger.error("%s", self._problem)
-            raise CloseSpider("settings_error")
+        settings, crawl = self._crawler.settings, crawl_of(self._crawler)
+        if crawl.assignment is not None:
+            crawl.earlier_folder = crawl.assignment.earlier_folder
+        try:
+            if crawl.earlier_folder is None:  # a script's crawl: its event loop waits meanwhile
+                crawl.earlier_folder = prepare_earlier(settings)
+            if crawl.earlier_folder is not None:
+                crawl.earlier = earlier_from(settings, crawl.earlier_folder)
+        except SettingError as error:
+            set_fatal_error(self._crawler, error)
+            logger.error("%s", error)
+            raise CloseSpider("settings_error") from None
 
     def spider_closed(self) -> None:
         earlier, crawl_of(self._crawler).earlier = crawl_of(self._crawler).earlier, None

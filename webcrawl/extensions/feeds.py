@@ -70,7 +70,7 @@ class FeedExporter(feedexport.FeedExporter):
                     slot.start_exporting()
             except OSError as error:
                 self.slots = []
-                self._report(_name(slot), error)
+                self._report(slot, error)
                 raise CloseSpider("feed_error") from None
 
     def item_scraped(self, item: Any, spider: Spider, response: Response | None = None) -> None:
@@ -82,22 +82,23 @@ class FeedExporter(feedexport.FeedExporter):
             page_fetch.unarchived = True
 
     def _export(self, item: Any, spider: Spider) -> None:
-        before, unnamed = self.slots, None
+        before = self.slots
+        counts = [slot.itemcount for slot in before]
         try:
             super().item_scraped(item, spider)  # replaces the slot of a full batch
         except OSError as error:
-            unnamed = error
+            lacking = (slot for slot, count in zip(before, counts, strict=True)
+                       if slot.itemcount == count and slot.filter.accepts(item))  # fmt: skip
+            self._fail(next(lacking, before[-1]), error)
+            return
         for slot in dict.fromkeys((*before, *self.slots)):
             try:
                 if slot not in before:  # an earlier run may have left its file
                     _repair(slot)
-                _flush(slot)  # fails again for the slot that has failed
+                _flush(slot)
             except OSError as error:
-                self._fail(_name(slot), error)
-                _give_up(slot)
+                self._fail(slot, error)
                 return
-        if unnamed is not None:
-            self._fail(str(unnamed.filename or "a feed"), unnamed)
 
     def close_spider(self, spider: Spider) -> Coroutine[Any, Any, None]:
         """A signal handler. Finishes local files before it returns.
@@ -128,21 +129,22 @@ class FeedExporter(feedexport.FeedExporter):
         except Exception as error:  # also of a user's exporter: the other feeds must be finished
             if not self._failed:
                 self._failed = True
-                self._report(_name(slot), error)
+                self._report(slot, error)
             _give_up(slot)
 
-    def _fail(self, name: str, error: OSError) -> None:
+    def _fail(self, slot: FeedSlot, error: OSError) -> None:
         """End the crawl."""
         self._failed = True
-        self._report(name, error)
+        self._report(slot, error)
         coro = self.crawler.engine.close_spider_async(reason="feed_error")
         self._end_task = asyncio.create_task(coro)
+        _give_up(slot)
 
-    def _report(self, name: str, error: Exception) -> None:
+    def _report(self, slot: FeedSlot, error: Exception) -> None:
         """Make `error` the reason of exit code 1, and log it."""
         fault = None if isinstance(error, OSError) else error  # a bug: logged with its traceback
         why = getattr(error, "strerror", None) or error
-        problem = f"FEEDS: {name} cannot be written: {why}"
+        problem = f"FEEDS: {_name(slot)} cannot be written: {why}"
         set_fatal_error(self.crawler, problem)
         logger.error("%s", problem, exc_info=fault)
 

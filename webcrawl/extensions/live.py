@@ -18,8 +18,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import maybeDeferred
 
 from webcrawl.config.build import job_folder, leads_crawl
-from webcrawl.config.check import check_live
-from webcrawl.config.kinds import FREE_PORT, SettingError
+from webcrawl.config.kinds import FREE_PORT
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.live.access import TOKEN_FILE, Access, token_of
@@ -86,13 +85,10 @@ class Live:
     def _open_port(self) -> None:
         """Without its port the crawl ends: its user would look for a page that is not there."""
         try:
-            check_live(self._crawler.settings)
             bound = bind_loopback(0 if self._live == FREE_PORT else self._live)
             access = Access(bound.getsockname()[1], token_of(self._jobdir))
-        except (OSError, SettingError) as error:
-            problem = str(error)
-            if isinstance(error, OSError):
-                problem = f"LIVE = {self._live}: {error.strerror or error}"
+        except OSError as error:
+            problem = f"LIVE = {self._live}: {error.strerror or error}"
             set_fatal_error(self._crawler, problem)
             logger.error("%s", problem)
             raise CloseSpider("live_error") from None

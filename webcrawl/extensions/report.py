@@ -2,12 +2,15 @@
 
 Each run writes its own pair of files, some 5 KB. Before, the pair of the previous run is renamed to
 the start time of that run: report-20261122T223548Z.json and .txt.
+
+JOBDIR/crawl.json is written as the crawl begins: other commands find by it what belongs to a crawl.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -17,10 +20,12 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.config.build import leads_crawl, report_folder
+from webcrawl import __version__
+from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
+from webcrawl.report.card import FILE, Card, write_card
 from webcrawl.report.lines import (
     named_counts,
     named_rates,
@@ -58,7 +63,8 @@ class CrawlReport:
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
 
-    def spider_opened(self) -> None:
+    def spider_opened(self, spider: Spider) -> None:
+        _write_card(self._crawler, spider)
         self._counters = crawl_of(self._crawler).counters
         if self._counters is not None:
             self._before = named_counts(self._counters)
@@ -94,8 +100,9 @@ class CrawlReport:
             self._folder.mkdir(parents=True, exist_ok=True)
             _keep_earlier(self._folder)
             path = self._folder / "report.json"
-            replace_file(path, json.dumps(report, indent=2, default=str) + "\n")
-            replace_file(self._folder / "report.txt", _as_text(report, lines))
+            text = json.dumps(report, indent=2, default=str) + "\n"
+            replace_file(path, text.encode())
+            replace_file(self._folder / "report.txt", _as_text(report, lines).encode())
         except OSError as error:
             problem = f"No report in REPORT_DIR = {self._folder}: {error}"
             set_fatal_error(self._crawler, problem)
@@ -111,6 +118,27 @@ class CrawlReport:
             for name, count in counts.items()
             if name.partition("/")[0] not in momentary
         }
+
+
+def _write_card(crawler: Crawler, spider: Spider) -> None:
+    """Write JOBDIR/crawl.json, unless the frontier could not be opened."""
+    settings, crawl_id = crawler.settings, crawl_of(crawler).crawl_id
+    jobdir = job_folder(settings)
+    if jobdir is None or not crawl_id:
+        return
+    card = Card(
+        crawl=crawl_id,
+        spider=spider.name,
+        started=utc_now(),
+        pid=os.getpid(),
+        warc_dir=str(warc_folder(settings).absolute()),
+        report_dir=str(report_folder(settings).absolute()),
+        version=__version__,
+    )
+    try:
+        write_card(jobdir, card)
+    except OSError as error:  # the frontier writes there as well, and will end the crawl
+        logger.warning("JOBDIR: %s cannot be written: %s", FILE, error)
 
 
 def _keep_earlier(folder: Path) -> None:

@@ -17,12 +17,11 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config.build import is_debugging, is_worker
-from webcrawl.config.check import check, contact_warning, domain_warnings, warnings_of
-from webcrawl.config.components import refusals
+from webcrawl.config.check import contact_warning, domain_warnings, problems_of, warnings_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
-from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.scrapy_private import problem
 
 logger = logging.getLogger(__name__)
@@ -39,25 +38,24 @@ class StartCheck:
             raise NotConfigured
         _take_user_agent(crawler)
         _, arguments = getattr(crawler.spider, "crawl_arguments", ((), {}))
-        names = check_names(crawler.settings, crawler.spidercls, arguments)
-        is_ours = has_our_scheduler(crawler.settings)
-        problems = names.misspelt
-        if is_ours and not crawl_of(crawler).is_checked:
-            problems += check(crawler.settings)
-            if not problems and not is_debugging(crawler):
-                problems += refusals(crawler.settings)
-        if problems and "scrapy.cmdline" in sys.modules:
-            print(*problems, sep="\n", file=sys.stderr)
-            raise SystemExit(2)
-        if problems:
-            raise ValueError("; ".join(problems))
+        if not crawl_of(crawler).is_checked:
+            _refuse(problems_of(crawler.settings, crawler.spidercls, arguments))
+        doubtful = check_names(crawler.settings, crawler.spidercls, arguments).doubtful
         no_contact = [] if is_debugging(crawler) else contact_warning(crawler.settings)
-        warnings = [] if is_debugging(crawler) or not is_ours else warnings_of(crawler.settings)
-        for line in [*names.doubtful, *domain_warnings(crawler), *warnings, *no_contact]:
+        warnings = [] if is_debugging(crawler) else warnings_of(crawler.settings)
+        for line in [*doubtful, *domain_warnings(crawler), *warnings, *no_contact]:
             logger.warning("%s", line)
         if no_contact and _hides_warnings(crawler.settings):
             print(*no_contact, sep="\n", file=sys.stderr)
         return cls()
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems and "scrapy.cmdline" in sys.modules:
+        print(*problems, sep="\n", file=sys.stderr)
+        raise SystemExit(2)
+    if problems:
+        raise ValueError("; ".join(problems))
 
 
 def _hides_warnings(settings: BaseSettings) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -10,7 +9,7 @@ from scrapy.exceptions import CloseSpider
 
 from webcrawl.hub.wire import SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
-from webcrawl.spiders.broad import SEEDS_PER_BATCH, SEEDS_PER_PUT, in_daemon, project_root
+from webcrawl.spiders.broad import in_daemon, portions, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.wording import counted
 
@@ -26,14 +25,10 @@ async def put_seeds(
     counts = _Counts(has_caps)
     try:
         for source in await in_daemon(partial(_sources, arguments)):
-            batches = source.batches(SEEDS_PER_BATCH)
-            while batch := await in_daemon(partial(next, batches, None)):
-                for start in range(0, len(batch), SEEDS_PER_PUT):
-                    if is_ending():
-                        raise SteeringError(f"the crawl is ending: {counts}; the rest is lost")
-                    urls = batch[start : start + SEEDS_PER_PUT]
-                    counts.add(len(urls), *await scheduler.add_seeds(urls))
-                    await asyncio.sleep(0)
+            async for urls in portions(source):
+                if is_ending():
+                    raise SteeringError(f"the crawl is ending: {counts}; the rest is lost")
+                counts.add(len(urls), *await scheduler.add_seeds(urls))
             counts.bad += source.bad
     except BadSeed as error:
         raise SteeringError(f"no seed is added: {error}") from None

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Never, Self, TypeVar, cast
 
@@ -26,7 +26,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from webcrawl.admission.runner import REDIRECTS
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
-from webcrawl.crawl.crawl import Crawl, CrawlScheduler, crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import PageFetch, state_of
 from webcrawl.crawl.reconstruction import exchange_of
@@ -87,6 +87,15 @@ async def in_daemon(function: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="seeds", daemon=True).start()
     return await done
+
+
+async def portions(source: SeedSource) -> AsyncIterator[list[str]]:
+    """The seeds, so many at a time that the event loop runs other tasks between."""
+    batches = source.batches(SEEDS_PER_BATCH)
+    while batch := await in_daemon(partial(next, batches, None)):
+        for start in range(0, len(batch), SEEDS_PER_PUT):
+            yield batch[start : start + SEEDS_PER_PUT]
+            await asyncio.sleep(0)
 
 
 class BroadSpider(Spider):
@@ -165,8 +174,9 @@ class BroadSpider(Spider):
             return  # it could not be opened, and the scheduler has logged the reason
         if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
             self._refuse("SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends")
-        source = await self._open_seeds()
-        accepted = await self._put_seeds(source, scheduler)
+        source, accepted = await self._open_seeds(), 0
+        async for urls in portions(source):
+            accepted += await scheduler.put_seeds(urls)
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
         if source.bad:
@@ -200,16 +210,6 @@ class BroadSpider(Spider):
         for name, size_bytes in source.opened:
             say(f"Opened {name} with size {size_bytes}")
         return source
-
-    async def _put_seeds(self, source: SeedSource, scheduler: CrawlScheduler) -> int:
-        """Put all seeds into the frontier; the number of those that are new and in scope."""
-        accepted = 0
-        batches = source.batches(SEEDS_PER_BATCH)
-        while batch := await in_daemon(lambda: next(batches, None)):
-            for start in range(0, len(batch), SEEDS_PER_PUT):
-                accepted += await scheduler.put_seeds(batch[start : start + SEEDS_PER_PUT])
-                await asyncio.sleep(0)
-        return accepted
 
     async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         """Yield one Page per answer. An answer of a media type outside CONTENT_TYPES is counted."""

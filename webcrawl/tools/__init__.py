@@ -13,4 +13,5 @@ libraries that only tools need are the extra `tools` of the package.
 - `warccheck`: checks WARC files and their indexes.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
 - `template`: the HTML of `report` and `botpage`.
+- `settingspage`, without a command: docs/settings.md.
 """

@@ -76,7 +76,7 @@ def write_botpage(
     paths = [folder / name for name in files]
     for path, text in zip(paths, files.values(), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text)
+        replace_file(path, text.encode())
     return paths
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md: `python -m webcrawl.config.markdown > docs/settings.md`.
+"""Writes docs/settings.md: `python -m webcrawl.tools.settingspage > docs/settings.md`.
 
 Names, allowed values and meanings are those of the table of settings, defaults those of
 `webcrawl.settings` and Scrapy. A test fails when the page is out of date.
@@ -33,7 +33,7 @@ Below, `s` is seconds, and "unset" is Python's `None`.
 SOURCES = """
 This page is generated. Its sources are the table in `webcrawl/config/table.py` and the defaults in
 `webcrawl/settings.py`. After a change there, run
-`python -m webcrawl.config.markdown > docs/settings.md`."""
+`python -m webcrawl.tools.settingspage > docs/settings.md`."""
 
 _BYTES = ((2**20, "MiB"), (2**10, "KiB"), (10**9, "GB"), (10**6, "MB"))
 
