@@ -17,7 +17,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the crawler
-	@$(BIN)/python benchmarks/demo.py
+	@$(BIN)/python -m benchmarks.demo
 
 SITE ?= ufmg.br
 ARCHIVE := crawl/$(SITE)
@@ -30,7 +30,7 @@ crawl: $(VENV)/.scan ## crawl ten pages of a real site in five minutes: make cra
 	@ls -lh $(ARCHIVE)
 
 cluster: $(VENV)/.scan ## crawl a simulated web with a hub and two fetchers, kill some, and let the web judge them (needs nats-server)
-	@$(BIN)/python benchmarks/demo_cluster.py
+	@$(BIN)/python -m benchmarks.demo_cluster
 
 bench: $(VENV)/.scan ## pages per CPU second against plain Scrapy, in some three minutes
 	@$(BIN)/python -m benchmarks vs-scrapy

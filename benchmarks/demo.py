@@ -13,10 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from simweb import faults, running  # noqa: E402  (needs the path set above)
+from benchmarks.here import ROOT
+from simweb import faults, running
 
 OUT = Path("crawl/demo")  # in the project
 SEEDS = OUT / "seeds.txt"

@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.processes import NoBus, Process, serving_bus  # noqa: E402  (needs the path set above)
-from simweb import Running, faults, running  # noqa: E402
+from benchmarks.demo import verdict
+from benchmarks.here import ROOT
+from benchmarks.processes import NoBus, Process, serving_bus
+from simweb import Running, faults, running
 
 OUT = Path("crawl/cluster")  # in the project
 SEEDS = OUT / "seeds.txt"
@@ -164,20 +163,14 @@ def judge(ledger: dict[str, Any]) -> bool:
     """Print what the servers saw; whether all is well."""
     repeated = ledger["violations"]["twice"]
     twice = repeated["count"]
-    most = UNDER_WAY_MAX * (KILLS + len(FETCHERS))  # the hub's kill ends the fetchers' leases too
-    if twice <= most:
+    # The hub's kill ends the fetchers' leases too.
+    if twice <= UNDER_WAY_MAX * (KILLS + len(FETCHERS)):
         repeated["count"] = 0
-    wrong = faults(ledger)
-    requests, pages = ledger["totals"]["requests"], ledger["truth"]["pages"]
-    reached = pages - ledger["missing"]["count"]
-    but = f",\nexcept {twice} pages that were under way at the two kills" if twice else ""
-    print(
-        "\nThe hub and the fetcher that was not killed have ended, exit code 0.",
-        f"The servers saw {requests} requests, for {reached} of the {pages} pages to be found.",
-        *(wrong or [f"None of them was early, disallowed or made twice{but}."]),
-        sep="\n",
-    )
-    return not wrong
+    print("\nThe hub and the fetcher that was not killed have ended, exit code 0.")
+    print(*verdict(ledger), sep="\n")
+    if twice and not repeated["count"]:
+        print(f"{twice} pages that were under way at the two kills were asked for again.")
+    return not faults(ledger)
 
 
 def files() -> str:

@@ -98,13 +98,18 @@ def _some(rng: Random) -> list[Rule]:
     return [(False, f"/{first}/"), (True, f"/{first}/{rng.choice(WORDS)}"), (False, f"/{second}/")]
 
 
+def _some_rules(*replies: Callable[[str], Reply]) -> Callable[[Request], Robots]:
+    """Disallows two sections, and allows a part of one: `replies` answer with the text."""
+
+    def make(request: Request) -> Robots:
+        rules = _some(request.rng)
+        return Robots(*(reply(text(rules)) for reply in replies), rules=rules)
+
+    return make
+
+
 def _status(status: int, reachable: bool = True) -> Robots:
     return Robots(answer(status, b"<h1>no rules here</h1>"), reachable=reachable)
-
-
-def _disallow_some(request: Request) -> Robots:
-    rules = _some(request.rng)
-    return Robots(_plain(text(rules)), rules=rules)
 
 
 def with_sitemaps(request: Request) -> Robots:
@@ -145,38 +150,19 @@ def _split_groups(request: Request) -> Robots:
     return Robots(_plain(told), rules=rules)
 
 
-def _bom(request: Request) -> Robots:
-    rules = _some(request.rng)
-    return Robots(_plain(b"\xef\xbb\xbf" + text(rules).encode()), rules=rules)
+def _old_lines(told: str) -> Reply:
+    return _plain(told.upper().replace("\n", "\r").lower())
 
 
-def _line_ends(request: Request) -> Robots:
-    rules = _some(request.rng)
-    return Robots(_plain(text(rules).upper().replace("\n", "\r").lower()), rules=rules)
-
-
-def _large(request: Request) -> Robots:
+def _large(told: str) -> Reply:
     """Rules, then 600 KiB of comment. No limit that RFC 9309, 2.5 allows cuts a rule off."""
-    rules = _some(request.rng)
-    told = text(rules).encode()
     length = f"Content-Length: {len(told) + len(_COMMENT)}"
-    reply = Reply(200, head(200, "Content-Type: text/plain", length), (told, _COMMENT))
-    return Robots(reply, rules=rules)
+    return Reply(200, head(200, "Content-Type: text/plain", length), (told.encode(), _COMMENT))
 
 
 def _garbage(request: Request) -> Robots:
     """Random bytes; no line is a rule."""
     return Robots(_plain(request.rng.randbytes(3000).replace(b":", b"")))
-
-
-def _html(request: Request) -> Robots:
-    return Robots(answer(200, b"<!doctype html><title>Oi</title><p>User-agents: todos</p>"))
-
-
-def _moved(request: Request) -> Robots:
-    rules = _some(request.rng)
-    hops = [_to(301, "/robots-1.txt"), _to(302, "/robots-2.txt")]
-    return Robots(*hops, _plain(text(rules)), rules=rules)
 
 
 def _moved_elsewhere(request: Request) -> Robots:
@@ -188,35 +174,22 @@ def _to(status: int, location: str) -> Reply:
     return answer(status, b"moved", f"Location: {location}")
 
 
-def _loop(request: Request) -> Robots:
-    """More than five redirects: unavailable, so everything is allowed (2.3.1.2, 2.3.1.3)."""
-    return Robots(_to(301, "/robots.txt"))
-
-
-def _silent(request: Request) -> Robots:
-    return Robots(Reply(0, end="hang", again=True), reachable=False)
-
-
-def _endless(request: Request) -> Robots:
+def _endless(told: str) -> Reply:
     """Rules, then 100 MiB of comment."""
-    rules = _some(request.rng)
     start = head(200, "Content-Type: text/plain")
-    reply = Reply(200, start, (text(rules).encode(), *repeat(_COMMENT, 170)), end="close")
-    return Robots(reply, rules=rules)
+    return Reply(200, start, (told.encode(), *repeat(_COMMENT, 170)), end="close")
 
 
-def _thicket(request: Request) -> Robots:
+def _thicket(told: str) -> Reply:
     """Patterns that cost a naive matcher exponential time and match nothing."""
-    rules = _some(request.rng)
     never = "".join(f"Disallow: /{'*a' * 50}*{number}z9q$\n" for number in range(2000))
-    return Robots(_plain(text(rules) + never), rules=rules)
+    return _plain(told + never)
 
 
-def _bomb(request: Request) -> Robots:
+def _bomb(told: str) -> Reply:
     """Rules, then 1 GiB of comment in 1 MiB of gzip."""
-    rules = _some(request.rng)
-    data = gzip.compress(text(rules).encode(), 1, mtime=0) + comment_gzip() * 64
-    return Robots(answer(200, data, "Content-Encoding: gzip", content_type=""), rules=rules)
+    data = gzip.compress(told.encode(), 1, mtime=0) + comment_gzip() * 64
+    return answer(200, data, "Content-Encoding: gzip", content_type="")
 
 
 @cache
@@ -224,32 +197,29 @@ def comment_gzip() -> bytes:
     return gzip.compress(b"#" * (16 << 20), 9, mtime=0)
 
 
-def _later(request: Request) -> Robots:
-    return Robots(answer(503, b"later", "Retry-After: 2"), reachable=False)
-
-
-def _reset(request: Request) -> Robots:
-    return Robots(Reply(0, end="reset", again=True), reachable=False)
-
-
-def _not_http(request: Request) -> Robots:
-    return Robots(Reply(0, b"\x16\x03SSH-2.0-nope", end="close", again=True), reachable=False)
-
-
-def _chunked(request: Request) -> Robots:
-    rules = _some(request.rng)
-    data = text(rules).encode()
+def _chunked(told: str) -> Reply:
     start = head(200, "Content-Type: text/plain", "Transfer-Encoding: chunked")
-    return Robots(Reply(200, start, (b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data),)), rules=rules)
+    return Reply(200, start, (b"%x\r\n%b\r\n0\r\n\r\n" % (len(told), told.encode()),))
 
 
 _row = RobotsKind
 
 
-def _same(short: str, weight: float, about: str, robots: Robots, sound: bool = True) -> RobotsKind:
-    return RobotsKind(short, weight, about, lambda request: robots, same=robots, sound=sound)
+def _same(short: str, weight: float, about: str, robots: Robots, **more: bool) -> RobotsKind:
+    return RobotsKind(short, weight, about, lambda request: robots, same=robots, **more)
 
 
+def _unreachable(reply: Reply) -> Robots:
+    return Robots(reply, reachable=False)
+
+
+_HTML = b"<!doctype html><title>Oi</title><p>User-agents: todos</p>"
+_HOPS = (lambda told: _to(301, "/robots-1.txt"), lambda told: _to(302, "/robots-2.txt"))
+# More than five redirects are unavailable, so everything is allowed (2.3.1.2, 2.3.1.3): "loop".
+_LATER = answer(503, b"later", "Retry-After: 2")
+_SILENT = Reply(0, end="hang", again=True)
+_RESET = Reply(0, end="reset", again=True)
+_SSH = Reply(0, b"\x16\x03SSH-2.0-nope", end="close", again=True)
 _ALLOW_ALL = Robots(_plain("# welcome\nUser-agent: *\nDisallow:\n"))
 _DISALLOW_ALL = Robots(_plain(text([(False, "/")])), rules=[(False, "/")])
 
@@ -257,28 +227,28 @@ ROBOTS = (
     _same("allow-all", 25, "200, an empty Disallow", _ALLOW_ALL),
     _same("none", 30, "404: all is allowed", _status(404)),
     _same("forbidden", 2, "403: all is allowed (RFC 9309, 2.3.1.3)", _status(403)),
-    _row("some", 12, "two sections disallowed, a part of one allowed", _disallow_some),
+    _row("some", 12, "two sections disallowed, a part of one allowed", _some_rules(_plain)),
     _row("wildcards", 4, "rules with * and $, the longest wins", _wildcards),
     _row("crawl-delay", 4, "Crawl-delay of 2 or 3 times the host delay", _crawl_delay),
     _row("token", 3, "all disallowed, except for the crawler: it has its own group", _our_token),
     _row("other-token", 2, "all disallowed for another crawler", _other_token),
     _row("split", 2, "two groups for one crawler, token with a version", _split_groups),
-    _row("bom", 1, "a byte order mark first", _bom),
-    _row("line-ends", 1, "lower case, lines end in CR", _line_ends),
-    _row("large", 1, "600 KiB, the rules first", _large),
+    _row("bom", 1, "a byte order mark first", _some_rules(lambda told: _plain("\ufeff" + told))),
+    _row("line-ends", 1, "lower case, lines end in CR", _some_rules(_old_lines)),
+    _row("large", 1, "600 KiB, the rules first", _some_rules(_large)),
     _row("garbage", 1, "200, random bytes", _garbage),
-    _row("html", 2, "200, an HTML page", _html),
-    _row("chunked", 2, "chunked", _chunked),
-    _row("moved", 2, "two redirects on the same host", _moved),
+    _same("html", 2, "200, an HTML page", Robots(answer(200, _HTML))),
+    _row("chunked", 2, "chunked", _some_rules(_chunked)),
+    _row("moved", 2, "two redirects on the same host", _some_rules(*_HOPS, _plain)),
     _row("elsewhere", 1, "a redirect to another host", _moved_elsewhere),
-    _row("loop", 0.5, "redirects to itself", _loop),
-    _row("endless", 0.5, "100 MiB, the rules first", _endless, default=False),
-    _row("thicket", 0.5, "2,000 patterns of 50 wildcards", _thicket, default=False),
-    _row("bomb", 0.5, "1 GiB in 1 MiB of gzip, the rules first", _bomb, default=False),
-    _row("later", 0.5, "503 with Retry-After", _later, sound=False, default=False),
+    _same("loop", 0.5, "redirects to itself", Robots(_to(301, "/robots.txt"))),
+    _row("endless", 0.5, "100 MiB, the rules first", _some_rules(_endless), default=False),
+    _row("thicket", 0.5, "2,000 patterns of 50 wildcards", _some_rules(_thicket), default=False),
+    _row("bomb", 0.5, "1 GiB in 1 MiB of gzip, the rules first", _some_rules(_bomb), default=False),
+    _same("later", 0.5, "503 with Retry-After", _unreachable(_LATER), sound=False, default=False),
     _same("disallow-all", 3, "all is disallowed", _DISALLOW_ALL, sound=False),
     _same("error", 1.5, "503: all is disallowed", _status(503, reachable=False), sound=False),
-    _row("silent", 0.5, "accepted and never answered", _silent, sound=False),
-    _row("reset", 0.5, "reset", _reset, sound=False),
-    _row("not-http", 0.5, "an answer that is not HTTP", _not_http, sound=False),
+    _same("silent", 0.5, "accepted and never answered", _unreachable(_SILENT), sound=False),
+    _same("reset", 0.5, "reset", _unreachable(_RESET), sound=False),
+    _same("not-http", 0.5, "an answer that is not HTTP", _unreachable(_SSH), sound=False),
 )

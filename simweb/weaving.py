@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from simweb.features import Draw, mix
 from simweb.links import LinkStyle, Target
 from simweb.site import Site, Tree, path
 from simweb.spec import Place, WorldSpec
+
+if TYPE_CHECKING:
+    from simweb.model import World
 
 _MENUS_KEPT = 8192  # 100 bytes a link
 _OWN = -1  # in place of a host: the host of the page with the link
@@ -29,26 +32,11 @@ Link = tuple[
 ]  # host, page, and whether the link says http: although the host has moved to HTTPS
 
 
-class Hosts(Protocol):
-    """The facts that a link needs about its target's host. Cheap: the site is not made."""
-
-    def size(self, host: int, /) -> int:
-        """The number of its pages."""
-
-    def salt(self, host: int, /) -> int:
-        """The salt of its paths: see `site.path`."""
-
-    def origin(self, host: int, plain: bool = False, /) -> str:
-        """The start of its absolute URLs. `plain`: with http: although it has moved to HTTPS."""
-
-    def origin_parts(self, host: int, plain: bool = False, /) -> tuple[str, str, str]:
-        """Scheme, name and port of the origin."""
-
-
 class Weaver:
     """The links of all pages of a world.
 
-    `tree` is the tree of the hosts. Some links to hosts that have `moved` still say `http:`.
+    `tree` is the tree of the hosts. Some links to hosts that have `moved` still say `http:`. Of
+    `hosts` only facts are asked that are cheap: no site is made.
     """
 
     def __init__(
@@ -57,7 +45,7 @@ class Weaver:
         styles: Draw[LinkStyle],
         tree: Tree,
         moved: frozenset[int],
-        hosts: Hosts,
+        hosts: World,
     ) -> None:
         self._spec = spec
         self._styles = styles

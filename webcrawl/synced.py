@@ -7,15 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace or make a file: after a crash there is the old one or the new one, whole.
+def replace_file(path: Path, content: bytes | str, mode: int = 0o666) -> None:
+    """Replace or make a file: a reader, also after a crash, sees the old one or the new one, whole.
 
-    No two processes do this at the same time.
+    `mode`: of the new one, less the process's umask.
     """
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
     try:
-        with part.open("wb") as file:
-            file.write(data)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from webcrawl.synced import replace_file
+
 TOKEN_FILE: Final = "live.token"  # in JOBDIR
 _TOKEN: Final = re.compile(r"[\w-]{43}", re.ASCII)  # 256 bits in base64url
 
@@ -86,9 +88,5 @@ def token_of(jobdir: Path | None) -> str:
             return token
     except (FileNotFoundError, ValueError):
         pass
-    part = path.with_name(f"{TOKEN_FILE}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{new}\n")
-    part.replace(path)
+    replace_file(path, f"{new}\n", 0o600)
     return new

@@ -2,8 +2,9 @@
 
 A message is a frame on a stream socket: 4 bytes of length (big-endian), then a struct in
 MessagePack. To the process: `Options` once, then for each body a task and the bytes of the body,
-without a frame. Back: the links of a `PageTask` in `Links`, then `PageResult`; the entries of a
-`SitemapTask` in `Entries`, then `SitemapResult`. So no message takes long to decode.
+without a frame. Back: the links of a `PageTask` in `Links`, then `PageResult` or `ParserFailed`;
+the entries of a `SitemapTask` in `Entries`, then `SitemapResult`. So no message takes long to
+decode.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.parse.sitemaps import Format
-from webcrawl.reading.page import Options
+from webcrawl.reading.page import Options, Parsed
+from webcrawl.reading.sitemap import SitemapFile
 
 LENGTH: Final = struct.Struct("!I")
 LINKS_AT_A_TIME: Final = 500  # at most 4 MB, since a link has at most `urls.MAX_LENGTH` characters
@@ -53,29 +54,24 @@ class Entries(Struct, array_like=True, tag=True):
 
 
 class SitemapResult(Struct, array_like=True, tag=True):
-    """The end of an answer: fields of `reading.sitemap.SitemapFile`."""
+    """The end of an answer: `file` without its entries."""
 
-    format: Format
-    problem: str
+    file: SitemapFile
 
 
 class PageResult(Struct, array_like=True, tag=True):
-    """The end of an answer. `error`: the traceback of a parser of the user's; "" without one.
+    """The end of an answer: `parsed` without the links of its page."""
 
-    The other fields are those of `parse.page.ParsedPage` and `reading.page.Parsed`.
-    """
-
-    error: str = ""
-    charset: str = ""
-    lang: str = ""
-    found: int = 0
-    nofollow: bool = False
-    noarchive: bool = False
-    signals: list[str] = []
-    simhash: int | None = None
+    parsed: Parsed
 
 
-Answer = Links | PageResult | Entries | SitemapResult
+class ParserFailed(Struct, array_like=True, tag=True):
+    """A parser of the user's raised."""
+
+    trace: str
+
+
+Answer = Links | PageResult | ParserFailed | Entries | SitemapResult
 
 encode: Final = Encoder().encode
 options_of: Final = Decoder(Options).decode

@@ -23,6 +23,7 @@ from webcrawl.reading.messages import (
     Links,
     PageResult,
     PageTask,
+    ParserFailed,
     SitemapResult,
     SitemapTask,
     frame,
@@ -64,32 +65,25 @@ def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
 
 
 def _of_page(reader: BodyReader, task: PageTask, body: bytes) -> Iterator[Answer]:
+    headers = task.content_type, task.url, task.x_robots_tag, task.refresh
     try:
-        page, simhash = reader.read(
-            body, task.content_type, task.url, task.x_robots_tag, task.refresh
-        )
+        parsed = reader.read(body, *headers)
     except Exception:  # of a parser of the user's
-        yield PageResult(traceback.format_exc())
+        yield ParserFailed(traceback.format_exc())
         return
-    for start in range(0, len(page.links), LINKS_AT_A_TIME):
-        yield Links(page.links[start : start + LINKS_AT_A_TIME])
-    yield PageResult(
-        "",
-        page.charset,
-        page.lang,
-        page.found,
-        page.nofollow,
-        page.noarchive,
-        bounded(page.signals),
-        simhash,
-    )
+    page, links = parsed.page, parsed.page.links
+    for start in range(0, len(links), LINKS_AT_A_TIME):
+        yield Links(links[start : start + LINKS_AT_A_TIME])
+    page.links, page.signals = [], bounded(page.signals)
+    yield PageResult(parsed)
 
 
 def _of_sitemap(task: SitemapTask, body: bytes) -> Iterator[Answer]:
     file = read_sitemap(body, task.headers, task.url, task.is_cut)
     for start in range(0, len(file.entries), LINKS_AT_A_TIME):
         yield Entries(file.entries[start : start + LINKS_AT_A_TIME])
-    yield SitemapResult(file.format, file.problem)
+    file.entries = []
+    yield SitemapResult(file)
 
 
 def _received(stream: BinaryIO) -> bytes:

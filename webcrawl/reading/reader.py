@@ -31,13 +31,13 @@ from msgspec import DecodeError
 
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
-from webcrawl.parse.page import ParsedPage
 from webcrawl.reading.messages import (
     LENGTH,
     Entries,
     Links,
     PageResult,
     PageTask,
+    ParserFailed,
     SitemapResult,
     SitemapTask,
     answer_of,
@@ -243,12 +243,14 @@ class _Process:
                     links += some.links
                 case Entries() as some:
                     entries += some.entries
-                case SitemapResult() as end:
-                    return SitemapFile(end.format, end.problem, entries)
-                case PageResult() as end:
-                    if end.error:
-                        raise ReadingFailed("its parser failed", end.error)
-                    return _parsed(end, links)
+                case SitemapResult(file):
+                    file.entries = entries
+                    return file
+                case PageResult(parsed):
+                    parsed.page.links = links
+                    return parsed
+                case ParserFailed(trace):
+                    raise ReadingFailed("its parser failed", trace)
             await asyncio.sleep(0)
 
     def kill(self) -> None:
@@ -290,16 +292,3 @@ class _Process:
                 raise
         self._streams = await asyncio.open_unix_connection(sock=ours)
         self._streams[1].write(frame(self._options))
-
-
-def _parsed(result: PageResult, links: list[str]) -> Parsed:
-    page = ParsedPage(
-        result.charset,
-        result.lang,
-        links,
-        result.found,
-        result.nofollow,
-        result.noarchive,
-        result.signals,
-    )
-    return Parsed(page, result.simhash)

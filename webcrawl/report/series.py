@@ -8,12 +8,13 @@ the next `open` cuts a torn last line off; a failed call leaves the file as it w
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+
+from webcrawl.synced import replace_file
 
 POINTS_MAX: Final = 2_000  # some 2.5 KB each
 FIRST_INTERVAL_S: Final = 2.0  # as the stats lines
@@ -96,16 +97,8 @@ class SeriesFile:
 
     def _thin(self) -> None:
         """Leave every second point out. The file is replaced whole."""
-        part = self._path.with_name(f"{self._path.name}.part")
-        try:
-            with self._path.open("rb") as file, part.open("wb") as thinned:
-                points = [line for number, line in enumerate(file) if number % 2 == 0]
-                thinned.writelines(points)
-                thinned.flush()
-                os.fsync(thinned.fileno())
-            part.replace(self._path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+        with self._path.open("rb") as file:
+            points = [line for number, line in enumerate(file) if number % 2 == 0]
+        replace_file(self._path, b"".join(points))
         self._points, self._size_bytes = len(points), sum(map(len, points))
         self.interval_s *= 2

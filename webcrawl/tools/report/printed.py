@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +14,6 @@ from typing import Any
 import duckdb
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table as Printed
 
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.tools.report.archive import Found, archived_pages, read_archive
@@ -178,11 +178,12 @@ def _print_hosts(report: Report) -> None:
     if not sys.stdout.isatty():
         write_csv(hosts, sys.stdout)
         return
-    printed = Printed(box=None, expand=True, pad_edge=False)
-    printed.add_column("host", ratio=1, no_wrap=True)
-    for head in ("visited", "pages", "time", "being visited"):
-        printed.add_column(head, justify="right", no_wrap=True)
-    for each in hosts.records():
-        numbers = (f"{each['visited_urls']:,}", f"{each['pages']:,}", f"{each['time_s']:.1f} s")
-        printed.add_row(printable(each["host"]), *numbers, each["being_visited"])
-    Console(emoji=False, highlight=False, markup=False).print(printed)
+    width = max(20, shutil.get_terminal_size().columns - 50)
+    print(f"{'host':{width}} {'visited':>9} {'pages':>9} {'time':>10}  being visited")
+    for row in hosts.rows():  # one by one: there may be millions
+        each = dict(zip(hosts.columns, row, strict=True))
+        host = printable(each["host"])[:width]
+        print(
+            f"{host:{width}} {each['visited_urls']:9,} {each['pages']:9,}"
+            f" {each['time_s']:8.1f} s  {each['being_visited']}"
+        )

@@ -6,7 +6,6 @@ Source of the questions: Texas A&M, CSCE 463/612, homework 1, part 3, section 1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import duckdb
 
@@ -16,56 +15,35 @@ PAGES_OF_WEB = 10**12  # the size of the web graph that is asked for
 HASH_BYTES = 8  # of a URL in the graph
 PAGES_A_DAY = 10**10
 _DAY_S = 86_400
-
-
-class _Counts(NamedTuple):
-    """The numbers of this crawl that the answers need."""
-
-    links: float | None  # mean of the documents; None without one
-    size_bytes: float | None  # mean of the pages answered; None without one
-    seeds: int
-    seed_hosts: int
-    urls: int
-    hosts: int
-    looked_up: int
-    resolved: int
-    robots: int
-    robots_4xx: int
+# Of the robots.txt of a host the last that is not a redirect: its chain may end at another host.
+_MEASURED = """SELECT (SELECT avg(coalesce(links, 0)) FROM document),
+    (SELECT avg(size_bytes) FROM answered),
+    (SELECT count(DISTINCT host) / nullif(count(*), 0) FROM outcome
+        WHERE via IS NULL AND coalesce(depth, 0) = 0 AND coalesce(redirects, 0) = 0),
+    (SELECT count(DISTINCT host) / nullif(count(*), 0) FROM outcome),
+    (SELECT count(*) FILTER (found) / nullif(count(*), 0) FROM (
+        SELECT bool_or(ip IS NOT NULL OR reason IN ('blocked_address', 'ip_cap')) AS found
+        FROM line GROUP BY host HAVING found OR bool_or(reason = 'dns'))),
+    (SELECT count(*) FILTER (status BETWEEN 400 AND 499) / nullif(count(*), 0) FROM (
+        SELECT max_by(status, time) AS status FROM line WHERE kind = 'robots'
+        AND status IS NOT NULL AND url LIKE '%/robots.txt' GROUP BY url))"""
 
 
 def questions(log: duckdb.DuckDBPyConnection) -> Table:
     """Each figure with its unit and its formula; a value is empty if nothing was counted."""
-    return listed("questions", ("figure", "value", "unit", "formula"), _answers(_counted(log)))
-
-
-def _counted(log: duckdb.DuckDBPyConnection) -> _Counts:
-    return _Counts(
-        *one(log, "SELECT avg(coalesce(links, 0)) FROM document"),
-        *one(log, "SELECT avg(size_bytes) FROM answered"),
-        *one(
-            log,
-            """SELECT count(*), count(DISTINCT host) FROM outcome
-            WHERE via IS NULL AND coalesce(depth, 0) = 0 AND coalesce(redirects, 0) = 0""",
-        ),
-        *one(log, "SELECT count(*), count(DISTINCT host) FROM outcome"),
-        *one(
-            log,
-            """SELECT count(*), count(*) FILTER (found) FROM (
-                SELECT bool_or(ip IS NOT NULL OR reason IN ('blocked_address', 'ip_cap')) AS found
-                FROM line GROUP BY host HAVING found OR bool_or(reason = 'dns'))""",
-        ),
-        # The last robots.txt of a host that is not a redirect: its chain may end at another host.
-        *one(
-            log,
-            """SELECT count(*), count(*) FILTER (status BETWEEN 400 AND 499) FROM (
-                SELECT max_by(status, time) AS status FROM line WHERE kind = 'robots'
-                AND status IS NOT NULL AND url LIKE '%/robots.txt' GROUP BY url)""",
-        ),
+    return listed(
+        "questions", ("figure", "value", "unit", "formula"), _answers(*one(log, _MEASURED))
     )
 
 
-def _answers(of: _Counts) -> Iterator[Row]:
-    links, size_bytes = of.links, of.size_bytes
+def _answers(
+    links: float | None,
+    size_bytes: float | None,
+    new_seed: float | None,
+    new_url: float | None,
+    with_address: float | None,
+    with_4xx: float | None,
+) -> Iterator[Row]:
     edges = size = bandwidth = None
     if links is not None:
         edges, size = links * PAGES_OF_WEB, HASH_BYTES * PAGES_OF_WEB * (1 + links)
@@ -73,8 +51,6 @@ def _answers(of: _Counts) -> Iterator[Row]:
         bandwidth = size_bytes * 8 * PAGES_A_DAY / _DAY_S / 1e9
     graph = "web graph of a trillion pages"
     bandwidth_by = "average page × 8 bits × 10¹⁰ / 86,400 s"
-    new_seed, new_url = _share(of.seed_hosts, of.seeds), _share(of.hosts, of.urls)
-    with_address, with_4xx = _share(of.resolved, of.looked_up), _share(of.robots_4xx, of.robots)
     address_by = "hosts with an address / hosts looked up"
     yield "links a page", links, "links", "links of 2xx pages / 2xx pages"
     yield f"{graph}, edges", edges, "edges", "links a page × 10¹² pages"
@@ -85,7 +61,3 @@ def _answers(of: _Counts) -> Iterator[Row]:
     yield "new host among all URLs", new_url, "share", "hosts / URLs with a turn"
     yield "valid DNS record of a new host", with_address, "share", address_by
     yield "robots.txt with 4xx", with_4xx, "share", "4xx answers / robots.txt answered"
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

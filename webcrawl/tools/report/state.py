@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -92,26 +93,21 @@ def _sum(counts: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _points_of_all(base: list[Point], others: list[list[Point]]) -> list[Point]:
-    """The points of `base`, with the counts and the memory of all. O(points)."""
-    times = [sorted(points, key=lambda point: str(point.get("time"))) for points in others]
-    at = [0] * len(times)
+    """The points of `base`, with the counts and the memory of all. O(n log n)."""
+
+    def time_of(point: Point) -> str:
+        return str(point.get("time"))
+
+    ordered = [sorted(points, key=time_of) for points in others]
     found = []
     for point in base:
-        is_last, same_time = point is base[-1], [point]
-        for n, points in enumerate(times):
-            while at[n] < len(points) and (
-                is_last or str(points[at[n]].get("time")) <= str(point.get("time"))
-            ):
-                at[n] += 1
-            if at[n]:
-                same_time.append(points[at[n] - 1])
-        found.append(
-            point
-            | {
-                "counts": _sum([each.get("counts", {}) for each in same_time]),
-                "rss_bytes": sum(each.get("rss_bytes", 0) for each in same_time),
-            }
-        )
+        same_time = [point]
+        for points in ordered:
+            is_last = point is base[-1]
+            at = len(points) if is_last else bisect_right(points, time_of(point), key=time_of)
+            same_time += points[at - 1 : at] if at else []
+        total = {"counts": _sum([each.get("counts", {}) for each in same_time])}
+        found.append(point | total | {"rss_bytes": sum(p.get("rss_bytes", 0) for p in same_time)})
     return found
 
 

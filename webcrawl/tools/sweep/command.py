@@ -128,7 +128,7 @@ class Command(command.Command):
             return
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            with simulated_web(lab, opts, steps) if not seeds else _folder(lab):
+            with _folder(lab) if seeds else simulated_web(lab, opts):
                 _experiment(lab, opts, steps)
         except (CrawlFailed, OSError) as error:
             print(f"sweep: {error}", file=sys.stderr)
@@ -208,7 +208,7 @@ def seeds_of(arguments: Sequence[str]) -> str:
 
 
 @contextmanager
-def simulated_web(lab: Lab, opts: argparse.Namespace, steps: Sequence[int]) -> Iterator[None]:
+def simulated_web(lab: Lab, opts: argparse.Namespace) -> Iterator[None]:
     """Serve a simulated web for the experiment, as the seeds and settings of `lab`."""
     try:
         simweb = import_module("simweb")

@@ -24,7 +24,7 @@ from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.tools.sweep.watching import Run, Sample, watch
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
-PROGRESS_S = 10.0
+PROGRESS_S = 10  # samples are a second apart
 RATE_S = 60.0  # pages per second are means over two default delays of a host
 STORES = ("memory", "disk")
 LEVELS = range(1, MAX_LEVEL + 1)
@@ -75,10 +75,13 @@ class Lab:
         }
         options = [part for key, value in chosen.items() for part in ("-s", f"{key}={value}")]
         command = ["scrapy", "crawl", "broad", "-a", f"seeds={self.seeds}", *options]
+
+        def progress(sample: Sample) -> None:
+            if round(sample.at_s) % PROGRESS_S == PROGRESS_S - 1:
+                self.say(f"{name}: {sample.pages:,} pages after {sample.at_s:.0f} s")
+
         try:
-            run = watch(
-                command, folder, self.longest_s + GRACE_S, on_sample=_Progress(name, self.say)
-            )
+            run = watch(command, folder, self.longest_s + GRACE_S, on_sample=progress)
             figures = self._figures(folder, run)
         finally:
             if not self.keep:
@@ -110,20 +113,6 @@ class Lab:
         }
 
 
-class _Progress:
-    """Says every PROGRESS_S how far a crawl is."""
-
-    def __init__(self, name: str, say: Say) -> None:
-        self._name = name
-        self._say = say
-        self._next_s = PROGRESS_S
-
-    def __call__(self, sample: Sample) -> None:
-        if sample.at_s >= self._next_s:
-            self._next_s = sample.at_s + PROGRESS_S
-            self._say(f"{self._name}: {sample.pages:,} pages after {sample.at_s:.0f} s")
-
-
 # The experiments. Each says its results line by line, and writes NAME.csv and NAME.svg.
 
 
@@ -143,7 +132,11 @@ def concurrency(lab: Lab, steps: Sequence[int], pages: int, result: Say) -> None
             result(f"{fetches:4} at once: {_sentence(figures)}")
     finally:
         if rows:
-            _plot(lab, "concurrency", f"{pages:,} pages, by fetches at once", _by_fetches(rows))
+            save(
+                lab.folder / "concurrency.svg",
+                f"{pages:,} pages, by fetches at once",
+                _by_fetches(rows),
+            )
 
 
 def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
@@ -168,21 +161,18 @@ def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
     finally:
         if any(curves.values()):
             title = f"{pages:,} pages, frontier in memory and on disk"
-            _plot(lab, "memory-vs-disk", title, _by_store(curves))
+            save(lab.folder / "memory-vs-disk.svg", title, _by_store(curves))
 
 
 def long_crawl(lab: Lab, result: Say) -> None:
     """Crawl for the longest time of `lab`, and plot the course of the crawl."""
     lab.say(f"one crawl of {lab.longest_s:g} s")
-    figures, samples = lab.crawl("long")
+    figures, _ = lab.crawl("long")
     write_csv(lab.folder / "long.csv", [figures])
     result(_sentence(figures))
     series = sorted((lab.folder / "long").glob("series-*.jsonl"))
-    points: list[Point] = [{"t": each.at_s, "counts": {"crawled": each.pages}} for each in samples]
-    if series:
-        points = list(read_series(series[-1]))
-    if panels := course(points):
-        _plot(lab, "long", f"{figures['pages']:,} pages", panels)
+    if panels := course([*read_series(series[-1])] if series else []):
+        save(lab.folder / "long.svg", f"{figures['pages']:,} pages", panels)
     else:
         lab.say("no plot: the crawl was shorter than a minute")
 
@@ -204,25 +194,14 @@ def course(points: Sequence[Point]) -> list[Panel]:
 
 
 def _rates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Minutes, and pages per second: means over RATE_S.
-
-    The count at the beginning of a mean is interpolated: hosts that began together are asked
-    together, once in each delay, so means over a little more or less would differ.
-    """
+    """Minutes, and pages per second: means over RATE_S, or a little more."""
     minutes, rates = [], []
-    first = 0
+    before = points[0] if points else {}
     for point in points:
-        began = point["t"] - RATE_S
-        while first + 1 < len(points) and points[first + 1]["t"] <= began:
-            first += 1
-        before = points[first]
-        if began < before["t"]:
-            continue
-        after = points[first + 1]
-        share = (began - before["t"]) / (after["t"] - before["t"])
-        pages = [each["counts"]["crawled"] for each in (before, after, point)]
-        minutes.append(point["t"] / 60)
-        rates.append((pages[2] - pages[0] - share * (pages[1] - pages[0])) / RATE_S)
+        if (took_s := point["t"] - before["t"]) >= RATE_S:
+            minutes.append(point["t"] / 60)
+            rates.append((point["counts"]["crawled"] - before["counts"]["crawled"]) / took_s)
+            before = point
     return minutes, rates
 
 
@@ -277,10 +256,6 @@ def _sentence(figures: Figures) -> str:
         f" {figures['pages_per_s']:.1f} pages/s, {figures['html_bytes'] / 1e6:.1f} MB of HTML,"
         f" {figures['cpu_s']:.1f} s of CPU, {figures['peak_mb']} MB of memory{early}"
     )
-
-
-def _plot(lab: Lab, name: str, title: str, panels: Sequence[Panel]) -> None:
-    save(lab.folder / f"{name}.svg", title, panels)
 
 
 def write_csv(path: Path, rows: Sequence[Figures]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -35,7 +36,7 @@ def screen(snapshot: Values) -> Group:
         _title(s),
         *hubs,
         _row("" if whole is None else "This hub", _totals(s)),
-        Text(f" Limit: {in_ascii(s['limited_by']['text'])}", "bold"),
+        Padding(Text(f"Limit: {in_ascii(s['limited_by']['text'])}", "bold"), (0, 1)),
         "",
         Columns([_stages(s["stages"]), _hosts(s["hosts"])], padding=(0, 3)),
         "",
