@@ -77,7 +77,7 @@ class Distributor:
         if best is None or (host.robots_tasks and host.robots_tasks[0].home != host.name):
             return -1
         priority = best[0]
-        is_fixed = priority >= FIRST_KEPT or (self._has_visits and priority == VISIT_PRIORITY)
+        is_fixed = priority >= FIRST_KEPT or priority == VISIT_PRIORITY
         return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
@@ -178,8 +178,8 @@ class Distributor:
             self.bench.snooze(host, at, supply)
             return
         lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
-        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and best is not None:
-            lane = VISITS if best[0] == VISIT_PRIORITY else lane
+        if lane == _PAGES and best is not None and best[0] == VISIT_PRIORITY:
+            lane = VISITS
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:

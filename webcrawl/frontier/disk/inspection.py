@@ -27,8 +27,8 @@ from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.disk.seenrows import fingerprint
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import VISIT_PRIORITY, Link
-from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.orderings import ORDERINGS, Ordering
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.frontier.trust import TRUST
 from webcrawl.frontier.visitstate import VisitState
@@ -77,10 +77,8 @@ class Inspection:
         self.begun: str = identity["created"]
         self.settings: dict[str, Any] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
-        # With visits the priorities of some orderings begin at 1 (`candidates`).
-        has_visits = rows.has(identity["format"], rows.VISITS)
-        first = ORDERINGS[self.order].first if self.order in ORDERINGS else VISIT_PRIORITY + 1
-        self.shift = int(has_visits and first <= VISIT_PRIORITY)
+        ordering = ORDERINGS.get(self.order, Ordering)
+        self.shift = 1 - ordering.shown_from  # of the priorities in rows
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
