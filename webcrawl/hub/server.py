@@ -22,10 +22,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
@@ -37,6 +37,8 @@ from webcrawl.scope.hostrules import HostRule
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
+
+T = TypeVar("T")
 
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
@@ -214,8 +216,8 @@ class FrontierServer(Frontier):
             return self.whole.has_ended
         return self._frontier.is_finished()
 
-    def inspect(self) -> Inspection | None:
-        return self._frontier.inspect()
+    async def inspect(self, look: Callable[[Inspection], T]) -> T:
+        return await self._frontier.inspect(look)
 
     async def close(self) -> None:
         """End the crawl in all processes, wait for them at most `grace_s`, close the frontier."""

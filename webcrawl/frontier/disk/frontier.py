@@ -158,8 +158,13 @@ class LocalFrontier(Frontier):
         except StoreError:  # the release of the page raises it too; no later commit is possible
             return None
 
-    def inspect(self) -> Inspection:
-        return Inspection(self._store.view())
+    async def inspect(self, look: Callable[[Inspection], T]) -> T:
+        return await self._executor.do(lambda: look(self._inspection()), waits=True)
+
+    def _inspection(self) -> Inspection:
+        if self._broken is not None:  # part of a batch is in memory
+            raise self._broken
+        return Inspection(self._store.database)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._run(lambda: self._state.set_rules(rules, now))

@@ -1,4 +1,4 @@
-"""Reads a frontier on disk from another process, also while its crawl runs.
+"""Reads a frontier on disk from another process, also while its crawl runs; or from its own.
 
 An `Inspection` sees the last commit before it was opened, and changes nothing. Times are UTC. Does
 not explain why a URL is where it is: `webcrawl.tools.explain` does.
@@ -63,12 +63,14 @@ class Inspection:
     """A crawl as of its last commit. Any method raises StoreError if a file is damaged."""
 
     def __init__(self, of: Path | Database) -> None:
-        """Of a folder, or of a database that is open. StoreError if it holds no frontier."""
+        """Of a folder, until `close`; or of the own crawl. StoreError without a frontier."""
         with ExitStack() as opened:
-            if isinstance(of, Path) and not os.access(of, os.W_OK) and of.is_dir():
-                of = opened.enter_context(_writable(of))
-            self._db = _opened(of) if isinstance(of, Path) else of
-            opened.callback(self._db.close)
+            if isinstance(of, Path):
+                if not os.access(of, os.W_OK) and of.is_dir():
+                    of = opened.enter_context(_writable(of))
+                of = _opened(of)
+                opened.callback(of.close)
+            self._db = of
             identity = read_identity(self._db)
             if identity is None:
                 raise StoreError(f"{self._db.folder} is no frontier: it is empty")

@@ -26,7 +26,6 @@ from webcrawl.frontier.disk.hosts import HostRows
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import RecentRows, SeenRows
-from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link
@@ -94,9 +93,10 @@ class Store:
         if has_visits or "visits" in self.numbers:
             self.visits = VisitRows(self._db, self.seen, self.utc_s)
 
-    def view(self) -> View:
-        """The last commit, for a reader in another thread. StoreError if the store is closed."""
-        return View(self._db)
+    @property
+    def database(self) -> Database:
+        """For an `Inspection`, between two batches."""
+        return self._db
 
     def checkpoint(self, folder: Path) -> None:
         """Write the last commit to `folder`, which must not exist. StoreError."""
