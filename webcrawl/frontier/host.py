@@ -67,7 +67,6 @@ class Host:
     name: str
     queue: HostQueue
     state: State = State.IDLE
-    supply: int = 0  # pages it can give within SUPPLY_S, when it was last placed
     rank: int = 0  # its rank in a lane, when it was last placed
     token: int = 0  # marks its one valid entry in the workbench
     asked_at: float = 0.0  # when the last request was answered or given up; 0.0: never asked
