@@ -42,6 +42,7 @@ def outcome_of(head: bytes) -> Fetched:
         client=OneAnswer(exchange(head, b"", method="HEAD")),  # type: ignore[arg-type]
         headers=[],
         read_rules=stub,
+        read_signals=stub,
         wants=lambda status, headers: (b"content-type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
         record=keep_nothing,

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import structs
 
@@ -75,17 +75,16 @@ class Admissions:
     guard: AddressGuard
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
-    read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt, by ROBOTS_PARSER
+    # From a robots.txt to its rules, for the name that a rule (RULES) gives; "": our own names.
+    read_rules: Callable[[str], Callable[[bytes], RobotsRules]]
+    # From a robots.txt to what it says about the use of pages, as above.
+    read_signals: Callable[[str], Callable[[bytes], tuple[str, ...]]]
     wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # whether an answer to HEAD is wanted
     outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
     denied: HostsAndPatterns | None = None  # not asked, though leased: it may grow meanwhile
     rules: HostRules | None = None  # RULES
-    # As `read_rules`, for the name in robots.txt that a rule gives.
-    read_rules_as: Callable[[str], Callable[[bytes], RobotsRules]] | None = None
-    # By that name, if a rule gives one: from a robots.txt to what it says about the use of pages.
-    read_signals: Callable[[str | None], Callable[[bytes], tuple[str, ...]]] | None = None
     sitemaps: Sitemaps | None = None  # None: no sitemap is read
 
     def run(self, lease: Lease) -> Coroutine[Any, Any, Outcome]:
@@ -125,8 +124,8 @@ class Admissions:
                 return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
-        if lease.robots_task is not None and 200 <= exchange.status < 300 and self.read_signals:
-            read_signals = self.read_signals(self._values(lease.robots_task.home).robots_agent)
+        if lease.robots_task is not None and 200 <= exchange.status < 300:
+            read_signals = self.read_signals(self._robots_agent(lease.robots_task.home))
             exchange.signals = await read_robots(exchange.payload, read_signals)
         await self.record(exchange)
         if lease.step is Step.HEAD:
@@ -149,6 +148,10 @@ class Admissions:
 
     def _values(self, host: str) -> Values:
         return self.rules.of(host) if self.rules is not None else NO_VALUES
+
+    def _robots_agent(self, host: str) -> str:
+        """The name that a rule gives for robots.txt; "": the crawl's own names."""
+        return self._values(host).robots_agent or ""
 
     async def close(self) -> None:
         await self.client.close()
@@ -220,28 +223,23 @@ class Admissions:
         answered = (exchange.status, exchange.first_byte_s)
         details = details_of(exchange)
         size = exchange.size_bytes
-        agent = self._values(robots_task.home).robots_agent or ""
-        expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
+        agent = self._robots_agent(robots_task.home)
         location = exchange.header(b"location")
+        rules = ALLOW_ALL
+        kind: Literal["2xx", "4xx", "redirects"] = "2xx"
         match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
             case HasRules():
-                as_agent = agent and self.read_rules_as
-                read_rules = as_agent(agent) if as_agent else self.read_rules
-                rules = await read_robots(exchange.payload, read_rules)
-                rules = self._with_sitemaps(rules, robots_task)
-                return RobotsFetched(
-                    *(rules, expires_at, *times, "2xx", size, agent, details, *answered)
-                )
-            case AllowsAll(kind):
-                rules = self._with_sitemaps(ALLOW_ALL, robots_task)
-                return RobotsFetched(
-                    *(rules, expires_at, *times, kind, size, agent, details, *answered)
-                )
+                rules = await read_robots(exchange.payload, self.read_rules(agent))
+            case AllowsAll(why):
+                kind = why
             case Redirects(url):
                 return RobotsMoved(url, host_of(url), *times, size, details, *answered)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
                 return RobotsUnreachable("5xx", *times, again_s, details, *answered)
+        rules = self._with_sitemaps(rules, robots_task)
+        expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
+        return RobotsFetched(*(rules, expires_at, *times, kind, size, agent, details, *answered))
 
     def _with_sitemaps(self, rules: RobotsRules, robots_task: RobotsTask) -> RobotsRules:
         """`rules` with the sitemaps that they name, or with a guess: canonical, each once, and in

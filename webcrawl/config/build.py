@@ -426,7 +426,6 @@ def admissions_from(
         guard=guard_from(settings),
         client=client,
         headers=headers_from(settings),
-        read_rules=robots_reader(settings),
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,
@@ -439,10 +438,10 @@ def admissions_from(
         ),
         denied=denied,
         rules=rules,
-        # Worked out once for each name that a rule gives, not for each robots.txt.
-        read_rules_as=cache(partial(robots_reader, settings)),
+        # Worked out once for each name, not for each robots.txt.
+        read_rules=cache(partial(robots_reader, settings)),
         read_signals=cache(
-            lambda agent: partial(robots_signals, names=robots_names(settings, agent or ""))
+            lambda agent: partial(robots_signals, names=robots_names(settings, agent))
         ),
         sitemaps=sitemaps,
     )
