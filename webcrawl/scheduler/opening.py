@@ -19,7 +19,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
-from webcrawl.scope import Scope
+from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
@@ -65,19 +65,17 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         elif build.hubs_from(settings) > 1 and build.leads_crawl(crawler):
             raise StoreError("several hubs (CLUSTER_HUBS) are started with scrapy crawl")
         frontier = build.frontier_from(settings, scope, rules, crawl_of(crawler).several)
-    except StoreError as error:
+        frontier.orders = orders = _obey(frontier.commands, frontier, scope)
+    except (StoreError, ScopeError) as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), str(error))
-    frontier.orders = orders = _obey(frontier.commands, frontier, scope)
     return Opened(frontier, orders)
 
 
 def _obey(commands: Iterable[bytes], frontier: FrontierServer, scope: Scope) -> Orders:
     """Obey the commands of earlier runs, logged: target, and entries of `scope`. The orders."""
     before, setting = steered_by(commands), frontier.target
-    for problem in before.problems:
-        logger.warning("steering: %s", problem)
     for line in before.lines(setting):
         logger.info("%s", line)
     scope.extend(before.allow, before.deny)
