@@ -373,7 +373,7 @@ def test_a_sitemap_that_is_not_read(
     """At the end of the crawl its lease is returned; after a crash it counts as unread."""
     counts: Counter[str] = Counter()
     sitemaps = Sitemaps(Outlinks(Scope(), Counter()), counts, OtherProcess(fault))
-    admissions = Admissions(*[None] * 9, sitemaps=sitemaps)  # type: ignore[arg-type]
+    admissions = Admissions(*[None] * 10, sitemaps=sitemaps)  # type: ignore[arg-type]
     body = gzip.compress(URLSET)
     answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
     got = asyncio.run(admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2)))

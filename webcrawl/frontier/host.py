@@ -7,7 +7,7 @@ links, and the robots.txt rules of its origins (`parse.robots` bounds each).
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple
 
@@ -53,11 +53,10 @@ class Ip:
 
     address: str
     next_at: float  # the politeness clock
+    parked: list[tuple[int, int, int, Host, int]]  # heap of the workbench's entries
     hosts: int = 0  # hosts of the workbench that are bound to it
     leased: bool = False
     armed: bool = False  # the workbench has a timer that unparks the next host
-    # Heap of the workbench's entries.
-    parked: list[tuple[int, int, int, Host, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -66,6 +65,7 @@ class Host:
 
     name: str
     queue: HostQueue
+    rules: dict[str, Rules]  # by origin
     state: State = State.IDLE
     rank: int = 0  # its rank in a lane, when it was last placed
     token: int = 0  # marks its one valid entry in the workbench
@@ -82,7 +82,6 @@ class Host:
     dns_ms: float = 0  # of the last look-up, until a line of the crawl log has it
     resolve_at: float = 0.0  # earliest time of the next look-up
     resolve_tries: int = 0  # failed look-ups in a row
-    rules: dict[str, Rules] = field(default_factory=dict)  # by origin
     # To be carried out by this host. None if empty: an empty deque takes 700 bytes.
     robots_tasks: deque[RobotsTask] | None = None
     # Its origins whose robots.txt another host fetches.

@@ -84,7 +84,7 @@ class Workbench:
             self._unbind(host)
             ip = self._ips.get(address)
             if ip is None:
-                ip = self._ips[address] = Ip(address, self._ips_at)
+                ip = self._ips[address] = Ip(address, self._ips_at, [])
             ip.hosts += 1
             host.ip = ip
 

@@ -25,7 +25,8 @@ from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hosts import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import HostQueue
-from webcrawl.frontier.disk.seenrows import fingerprint
+from webcrawl.frontier.disk.seenrows import SeenRows
+from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.orderings import ORDERINGS, Ordering
@@ -75,7 +76,7 @@ class Inspection:
             if identity is None:
                 raise StoreError(f"{self._db.folder} is no frontier: it is empty")
             self._opened = opened.pop_all()
-        self._key: int = identity["seen_key"]
+        self._seen = SeenRows(self._db, identity["seen_key"])
         self.begun: str = identity["created"]
         self.settings: dict[str, Any] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
@@ -122,20 +123,14 @@ class Inspection:
 
     def status(self, url: str) -> UrlStatus | None:
         """The outcome of `url`, None before it has one. KeyError if it was never queued."""
-        row = self._db.get(rows.SEEN + fingerprint(url, self._key))
-        if row is None:
+        if not self._seen.has(url):
             raise KeyError(url)
-        return rows.read_status(row)
+        return self._seen.status(url)
 
     def visit(self, url: str) -> tuple[float, VisitState] | None:
         """When `url` is visited again (UTC) and what is known of it; None if it is not waiting."""
-        status = self.status(url)
-        if status is None or not status.visit_ms:
-            return None
-        row = self._db.get(rows.visit_key(status.visit_ms, fingerprint(url, self._key)))
-        if row is None:
-            return None
-        return status.visit_ms / 1000, VisitState.of_row(rows.read_visit(row)[1])
+        found = VisitRows(self._db, self._seen, 0.0).find(url)
+        return (found[0], VisitState.of_row(found[1])) if found is not None else None
 
     def is_trusted(self, host: str) -> bool:
         """Whether `host` gets conditional requests (RECRAWL)."""
