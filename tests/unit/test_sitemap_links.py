@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from tests.exchanges import exchange
 from tests.mailing import receive, unsent
 from webcrawl.admission.runner import Admissions
-from webcrawl.admission.sitemaps import SHARED_BYTES, Sitemaps
+from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.fetch.http1 import Headers
-from webcrawl.fetch.request import FetchRequest
 from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -383,21 +382,6 @@ def test_a_sitemap_that_is_not_read(
         assert isinstance(got, Fetched)
         assert (got.links, counts) == ((), Counter(unread=1, no_format=1, entries=0, foreign=0))
         assert "cannot be read: the process that read it ended with -9" in caplog.text
-
-
-def test_room_for_bodies_is_shared() -> None:
-    sitemaps = sitemaps_with(OtherProcess())
-    first, second = (FetchRequest("GET", "http://a/", "", []) for _ in "ab")
-    part = bytes(1 << 20)
-    with sitemaps.room(first), sitemaps.room(second):
-        assert first.on_content is not None
-        assert second.on_content is not None
-        parts = SHARED_BYTES >> 20
-        assert all(first.on_content(part) for _ in range(parts + 1))
-        assert second.on_content(part), "its own megabyte"
-        assert not second.on_content(part)
-    with sitemaps.room(second):
-        assert second.on_content(part * 2), "the room is free again"
 
 
 @pytest.mark.parametrize(

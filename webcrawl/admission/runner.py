@@ -92,17 +92,10 @@ class Admissions:
         if lease.step is Step.RESOLVE:
             return self._resolve_lease(lease.host)
         request = self._request(lease)
-        if lease.step is Step.SITEMAP and self.sitemaps is not None:
-            return self._fetch_sitemap(lease, request, self.sitemaps)
+        if lease.step is Step.SITEMAP:
+            limits = request.limits or self.client.limits
+            request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
         return self._fetch(lease, request)
-
-    async def _fetch_sitemap(
-        self, lease: Lease, request: FetchRequest, sitemaps: Sitemaps
-    ) -> Outcome:
-        limits = request.limits or self.client.limits
-        request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
-        with sitemaps.room(request):
-            return await self._fetch(lease, request)
 
     def _is_denied(self, lease: Lease) -> bool:
         denied = self.denied
@@ -124,6 +117,13 @@ class Admissions:
                 return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
+        try:
+            return await self._outcome(exchange, lease)
+        finally:
+            if exchange.share is not None:
+                exchange.share.release()
+
+    async def _outcome(self, exchange: Exchange, lease: Lease) -> Outcome:
         if lease.robots_task is not None and 200 <= exchange.status < 300:
             read_signals = self.read_signals(self._robots_agent(lease.robots_task.home))
             exchange.signals = await read_robots(exchange.payload, read_signals)
