@@ -27,6 +27,7 @@ from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
+from webcrawl.parse.domains import is_address
 
 logger = logging.getLogger(__name__)
 
@@ -349,11 +350,6 @@ class Outage:
 def _target(host: str, address: str, url: str) -> Target:
     """The server of a request for `url`: by the name of its host if a proxy looks that up."""
     return Target(real_address(address) or host, split_url(url).port)
-
-
-def is_address(host: str) -> bool:
-    """Whether `host` is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
-    return ":" in host or host[-1:].isdigit()
 
 
 async def connects(target: Target) -> bool:

@@ -118,24 +118,20 @@ class Admissions:
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
         try:
-            return await self._outcome(exchange, lease)
+            if lease.robots_task is not None and 200 <= exchange.status < 300:
+                agent = self._values(lease.robots_task.home).robots_agent or ""
+                read_signals = self.read_signals(agent)
+                exchange.signals = await read_robots(exchange.payload, read_signals)
+            await self.record(exchange)
+            if lease.robots_task is not None:
+                return await self._robots(exchange, lease.robots_task)
+            assert lease.link is not None
+            if lease.step is Step.HEAD:
+                return self._head(exchange, lease.link)
+            return await self._sitemap(exchange, lease.link)
         finally:
             if exchange.share is not None:
                 exchange.share.release()
-
-    async def _outcome(self, exchange: Exchange, lease: Lease) -> Outcome:
-        if lease.robots_task is not None and 200 <= exchange.status < 300:
-            read_signals = self.read_signals(self._robots_agent(lease.robots_task.home))
-            exchange.signals = await read_robots(exchange.payload, read_signals)
-        await self.record(exchange)
-        if lease.step is Step.HEAD:
-            assert lease.link is not None
-            return self._head(exchange, lease.link)
-        if lease.step is Step.SITEMAP:
-            assert lease.link is not None
-            return await self._sitemap(exchange, lease.link)
-        assert lease.robots_task is not None
-        return await self._robots(exchange, lease.robots_task)
 
     def _request(self, lease: Lease) -> FetchRequest:
         method = "HEAD" if lease.step is Step.HEAD else "GET"
@@ -148,10 +144,6 @@ class Admissions:
 
     def _values(self, host: str) -> Values:
         return self.rules.of(host) if self.rules is not None else NO_VALUES
-
-    def _robots_agent(self, host: str) -> str:
-        """The name that a rule gives for robots.txt; "": the crawl's own names."""
-        return self._values(host).robots_agent or ""
 
     async def close(self) -> None:
         await self.client.close()
@@ -223,7 +215,7 @@ class Admissions:
         answered = (exchange.status, exchange.first_byte_s)
         details = details_of(exchange)
         size = exchange.size_bytes
-        agent = self._robots_agent(robots_task.home)
+        agent = self._values(robots_task.home).robots_agent or ""
         location = exchange.header(b"location")
         rules = ALLOW_ALL
         kind: Literal["2xx", "4xx", "redirects"] = "2xx"

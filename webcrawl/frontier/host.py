@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.lease import GivenUpReason, RobotsTask
 from webcrawl.frontier.politeness import NO_PACE, Pace
+from webcrawl.parse.domains import is_address
 
 _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
 
@@ -99,14 +100,9 @@ class Host:
         return f"<Host {self.name} {self.state.value}, {self.queue.length} queued>"
 
     @property
-    def is_literal(self) -> bool:
-        """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
-        return ":" in self.name or self.name[-1:].isdigit()
-
-    @property
     def is_first_look_up(self) -> bool:
         """Whether its next look-up in DNS is its first one."""
-        return not (self.addresses or self.resolve_tries or self.is_literal)
+        return not (self.addresses or self.resolve_tries or is_address(self.name))
 
     def clear_failures(self) -> None:
         """Forget the failures for which its links were kept."""

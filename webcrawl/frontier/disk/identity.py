@@ -8,6 +8,7 @@ StoreError and left unchanged.
 from __future__ import annotations
 
 import json
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, is_begun, refuse_lost_files
-from webcrawl.frontier.disk.seenrows import new_key
 from webcrawl.frontier.store import StoreError
 
 Identity = dict[str, Any]  # settings that distinguish this crawl from others, by name
@@ -101,7 +101,7 @@ def _new(settings: Identity) -> Row:
     return {
         "format": rows.FORMAT,
         "created": created,
-        "seen_key": new_key(),
+        "seen_key": secrets.randbits(64),
         "settings": settings,
     }
 
