@@ -406,9 +406,8 @@ def test_a_seed_that_gives_no_url_is_named_once(
         replace(seed, url="http://a/of-index", via="http://a/", sitemap=2),
     )
     moved = replace(seed, via="http://a/", redirects=1)
+    missing = exchange(b"HTTP/1.1 404 Not Found\r\n\r\n", b"")
+    answer = missing if body is None else exchange(OK, body)
     for sitemap in (moved, seed, *others):
-        if body is None:
-            sitemaps.refused(404, sitemap)
-        else:
-            asyncio.run(sitemaps.read(exchange(OK, body), sitemap))
+        asyncio.run(sitemaps.links_of(answer, sitemap))
     assert caplog.messages == [f"seeds: the sitemap http://a/map gives no URL: {reason}"]

@@ -27,7 +27,7 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.ruled import ruled_headers, ruled_limits
-from webcrawl.admission.sitemaps import Sitemaps
+from webcrawl.admission.sitemaps import REDIRECTS, Sitemaps
 from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client
@@ -60,7 +60,6 @@ from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
 T = TypeVar("T")
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
@@ -250,19 +249,14 @@ class Admissions:
 
     async def _sitemap(self, exchange: Exchange, link: Link) -> Outcome:
         links: tuple[Link, ...] = ()
-        status, own_only = exchange.status, False
-        if self.sitemaps is not None and 200 <= status < 300:
+        own_only = False
+        if self.sitemaps is not None:
             try:
-                links, own_only = await self.sitemaps.read(exchange, link)
+                links, own_only = await self.sitemaps.links_of(exchange, link)
             except GivenUp:
                 return Returned(exchange.asked_at, exchange.ended_at)
-        elif self.sitemaps is not None and status in REDIRECTS:
-            target = redirect_target(exchange.header(b"location"), link.url)
-            links = self.sitemaps.moved(target, link) if target else ()
-        elif self.sitemaps is not None:
-            self.sitemaps.refused(status, link)
         return Fetched(
-            *(status, exchange.asked_at, exchange.ended_at, links),
+            *(exchange.status, exchange.asked_at, exchange.ended_at, links),
             retry_after_s=asked_to_wait_s(exchange),
             size_bytes=exchange.size_bytes,
             took_s=exchange.total_s,

@@ -17,11 +17,13 @@ from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import OfSitemap, Outlinks
 from webcrawl.frontier.sitemapnames import GUESSED
+from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.reading.reader import LargeBodies, ReadingFailed
 from webcrawl.reading.sitemap import SitemapFile, read_sitemap, reads_quickly
 
 NESTING_MAX: Final = 3  # Deviation: sitemaps.org allows no index in an index; some sites have them
 ROOM_BYTES: Final = 200 << 20
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _SEEDS_NAMED: Final = 10  # seeds without a link, each one line of the log
 _LINKS_AT_A_TIME: Final = 1_000  # 5 ms of the event loop's time
 
@@ -51,20 +53,24 @@ class Sitemaps:
 
     def has_scope(self, url: str) -> bool:
         """Whether a sitemap that a robots.txt names may be asked for. Counts a refusal."""
-        return self._outlinks.names_sitemap(url)
+        return not self._outlinks.refuses(url, host_of(url))
 
     def guesses_for(self, origin: str) -> bool:
         """Whether /sitemap.xml of `origin` may be tried. Counts a refusal."""
         return self._guesses and self.has_scope(origin + GUESSED)
 
-    def moved(self, url: str, sitemap: Link) -> tuple[Link, ...]:
-        link = self._outlinks.of_moved_sitemap(url, sitemap)
-        return () if link is None else (link,)
-
-    def refused(self, status: int, sitemap: Link) -> None:
-        """Note the final answer `status`, neither 2xx nor a redirect."""
+    async def links_of(self, exchange: Exchange, sitemap: Link) -> tuple[tuple[Link, ...], bool]:
+        """The links of an answer; and whether all its entries are of its own host. GivenUp."""
+        status = exchange.status
+        if 200 <= status < 300:
+            return await self.read(exchange, sitemap)
+        if status in REDIRECTS:
+            target = redirect_target(exchange.header(b"location"), sitemap.url)
+            moved = self._outlinks.of_moved_sitemap(target, sitemap) if target else None
+            return (moved,) if moved is not None else (), False
         if 400 <= status < 500 and status not in (408, 429):  # which may be tried again
             self._warn_of_seed(sitemap, f"it is answered by {status}")
+        return (), False
 
     def _warn_of_seed(self, sitemap: Link, reason: str) -> None:
         """The user has named it, and may have no other seed. For other sitemaps counts will do."""
