@@ -439,12 +439,10 @@ def test_the_names_for_robots_txt_are_worked_out_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr(build, "robots_names", lambda *known: asked.append("") or real(*known))
     nothing: Any = None
     admissions = build.admissions_from(crawler_with().settings, outlink=nothing, record=nothing)
-    assert admissions.read_signals is not None
-    assert admissions.read_rules_as is not None
     asked.clear()
-    for agent in ("other", "other", None, None):
+    for agent in ("other", "other", "", ""):
         admissions.read_signals(agent)(b"User-agent: *")
-        admissions.read_rules_as("other")(b"User-agent: *")
+        admissions.read_rules("other")(b"User-agent: *")
     assert len(asked) == 3  # two names for signals, one for rules
 
 

@@ -98,9 +98,7 @@ def test_a_frontier_in_memory_leaves_no_files(
         driver = Driver(memory_frontier(Policy(obey_robots=False)))
         await driver.put(*(f"http://host-{n}/" for n in range(50)))
         pages = await driver.run()
-        found = driver.frontier.inspect()
-        assert found is not None
-        assert found.status("http://host-7/") is not None
+        assert await driver.frontier.inspect(lambda found: found.status("http://host-7/"))
         await driver.frontier.close()
         return pages
 

@@ -57,8 +57,6 @@ class Work:
     def fresh(self) -> int:
         return self.urls
 
-    supply = fresh
-
     def is_finished(self) -> bool:
         return not (self.urls or self.out)
 

@@ -13,7 +13,6 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
-from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link, Resolved
 from webcrawl.frontier.politeness import Politeness
@@ -67,15 +66,8 @@ def parts(
     began_at: float = NOW,
 ) -> Parts:
     store = store or Store(None)
-    state = CoreState(
-        store,
-        Endings(store, None, 0.0),
-        policy or Policy(politeness=POLITE),
-        caps=caps or Caps(),
-        began_at=began_at,
-        asked_until=began_at,
-        active_max=active_max,
-    )
+    policy = policy or Policy(politeness=POLITE)
+    state = CoreState(store, policy, caps=caps, now=began_at, active_max=active_max)
     distributor = Distributor(state)
     candidates, disposition = Candidates(state, distributor), Disposition(state, distributor)
     return Parts(store, state.counters, state.backlog, distributor, candidates, disposition)

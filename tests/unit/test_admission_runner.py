@@ -12,6 +12,7 @@ from tests.exchanges import exchange
 from webcrawl.admission.outage import Outage
 from webcrawl.admission.runner import Admissions, read_robots
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.lease import Fetched, Lease, Link, Step
 from webcrawl.parse.robots import LARGE_BODY_BYTES, RobotsRules
 
@@ -33,23 +34,36 @@ async def keep_nothing(exchange: Exchange) -> None:
     """No archive."""
 
 
-def outcome_of(head: bytes) -> Fetched:
-    """The outcome of a HEAD that is answered with `head`."""
+def admissions_with(answer: Exchange) -> Admissions:
     stub: Any = None
-    admissions = Admissions(
+    return Admissions(
         resolver=stub,
         guard=stub,
-        client=OneAnswer(exchange(head, b"", method="HEAD")),  # type: ignore[arg-type]
+        client=OneAnswer(answer),  # type: ignore[arg-type]
         headers=[],
         read_rules=stub,
+        read_signals=stub,
         wants=lambda status, headers: (b"content-type", b"text/html") in headers,
         outlink=lambda url, link: Link(url, link.host, redirects=1),
         record=keep_nothing,
         outage=Outage(stub, stub, max_s=0.0),
     )
+
+
+def outcome_of(head: bytes) -> Fetched:
+    """The outcome of a HEAD that is answered with `head`."""
+    admissions = admissions_with(exchange(head, b"", method="HEAD"))
     outcome = asyncio.run(admissions.run(LEASE))
     assert isinstance(outcome, Fetched)
     return outcome
+
+
+def test_the_room_of_a_large_answer_is_free_in_the_end() -> None:
+    room = Room(HostTimes(), 10)
+    answer = exchange(b"HTTP/1.1 200 OK\r\n\r\n", b"", method="HEAD")
+    answer.share = room.ask("a.test", 10, lambda: None)
+    asyncio.run(admissions_with(answer).run(LEASE))
+    assert repr(room) == "<Room 0 of 10 bytes, 0 waiting>"
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from webcrawl.frontier.disk.database import Database
-from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.store import StoreError
 
 ROOT = Path(__file__).parents[2]
@@ -37,9 +35,9 @@ def test_a_database_that_is_opened_again_has_the_same_options(tmp_path: Path) ->
         for key in range(1000):
             db.put(b"%d" % key, b"")
         db.commit()
-        db.opened.flush()
-        db.opened.compact_range(None, None)
-        tables = db.opened.property_value("rocksdb.aggregated-table-properties") or ""
+        db._rows.flush()
+        db._rows.compact_range(None, None)
+        tables = db._rows.property_value("rocksdb.aggregated-table-properties") or ""
         assert "# entries for filter=1000;" in tables
         db.close()
 
@@ -100,34 +98,3 @@ def test_a_commit_that_has_returned_survives_a_kill_at_any_moment(tmp_path: Path
     result = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert int(result.stdout) > 100
-
-
-def test_a_view_keeps_the_last_commit_while_batches_go_on(tmp_path: Path) -> None:
-    """In another thread, through several write buffers and their merging."""
-    database = Database(tmp_path)
-    for number in range(2000):
-        database.put(b"k%06d" % number, b"old")
-    database.commit()
-    view = View(database)
-    database.put(b"k000000", b"uncommitted")
-    seen: list[int] = []
-    reader = threading.Thread(
-        target=lambda: seen.extend(
-            len([row for row in view.rows(b"k") if row[1] == b"old"]) for _ in range(5)
-        )
-    )
-    reader.start()
-    for number in range(20_000):
-        database.put(b"k%06d" % number, bytes(1000))
-        if number % 100 == 0:
-            database.commit()
-    reader.join()
-    assert seen == [2000] * 5
-    assert view.get(b"k000000") == b"old"
-    assert view.get(b"k002000") is None
-    assert View(database).get(b"k000000") == bytes(1000)
-    view.close()
-    assert database.get(b"k000001") == bytes(1000)
-    database.close()
-    with pytest.raises(StoreError):
-        View(database)

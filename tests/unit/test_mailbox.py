@@ -315,18 +315,18 @@ def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
 
 def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
     a, folder = moved(), tmp_path / "frontier"
-    store = Store(folder, has_mail=True)
+    store = Store(folder)
     carry(a, 0, hub(1, STRICT, store=store), 1)
     store.close()
 
-    store = Store(folder, has_mail=True)
+    store = Store(folder)
     b = hub(1, STRICT, store=store)
     assert not b.is_finished()
     later = NOW + 50
     fetched = RobotsFetched(ALLOW_ALL, FOREVER, later, later)
     b.release([(lease_of(b, Step.ROBOTS, later), fetched)], later)
     store.close()
-    store = Store(folder, has_mail=True)
+    store = Store(folder)
     b = hub(1, STRICT, store=store)
     assert b.is_finished(), "it was carried out"
     carry(b, 1, a, 0)
@@ -364,14 +364,14 @@ def test_mail_is_read_as_it_was_written(mail: Mail) -> None:
 
 
 def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     a = hub(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
     receive(a, 2, 1, [FoundLink(link("http://a.example/"))], NOW)
     a.sent(1, 2)
     a.put([link("http://a.example/2")], NOW)
     store.close()
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     a = hub(store=store)
     assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
     assert urls(unsent(a, 1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
@@ -386,7 +386,7 @@ def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
 ) -> None:
     """Whether they are still in memory or not."""
     monkeypatch.setattr(rowline, "HEAD_BYTES", head_bytes)
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     a = hub(store=store)
     commits = (7, ROW_MAX, 2 * ROW_MAX + 1, 3)
     numbers = iter(range(1, sum(commits) + 1))
@@ -432,7 +432,7 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
 ) -> None:
     """What it still has keeps its numbers, and is sent before, by itself."""
     monkeypatch.setattr(rowline, "HEAD_BYTES", head_bytes)
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     a = hub(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(1, 6)], NOW)
     a.sent(1, 2)
@@ -441,7 +441,7 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
     a.put([], NOW)
     store.close()
     set_back(tmp_path, [1, 2, 3])
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     a = hub(store=store)
     assert a.outbox == {1: (3, 5 + JUMP), 2: (2 + JUMP, 1 + JUMP), 3: (1 + JUMP, JUMP)}
     a.put([link(f"http://b.example/{n}") for n in (6, 7)], NOW)
@@ -467,7 +467,7 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
 
 def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
     for last in (JUMP + 1, JUMP + 2):
-        store = Store(tmp_path, has_mail=True)
+        store = Store(tmp_path)
         a = CrawlState(store, OPEN, now=NOW, abroad=ByLetter(0), mail_after=JUMP)
         a.put([link("http://b.example/")], NOW)
         assert a.outbox == {1: (JUMP + 1, last)}
@@ -485,47 +485,37 @@ def test_a_row_is_small_enough_for_a_message(tmp_path: Path) -> None:
 
 def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
     """Those of a hub that has nothing else to commit."""
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     a = hub(store=store)
     a.put([link(f"http://b.example/{n}") for n in range(5000)], NOW)
     for upto in range(500, 5001, 500):
         a.sent(1, upto)
     assert len(store._db._changes) <= 1000
     store.close()
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     assert hub(store=store).outbox == {1: (4001, 5000)}
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("has_mail", "form"), [(False, rows.FORMAT), (True, rows.FORMAT + rows.MAILBOX)]
-)
-def test_only_a_hub_has_the_new_format_and_numbers(
-    tmp_path: Path, has_mail: bool, form: int
-) -> None:
-    store = Store(tmp_path, has_mail=has_mail)
+@pytest.mark.parametrize("has_mail", [False, True])
+def test_only_a_hub_has_numbers_of_mail(tmp_path: Path, has_mail: bool) -> None:
+    store = Store(tmp_path)
     state = hub(store=store) if has_mail else CrawlState(store, OPEN, now=NOW)
     state.put([link("http://a.example/")], NOW)
     store.close()
-    db = Database(tmp_path, read_only=True)
-    identity, numbers = (json.loads(db.get(key) or b"") for key in (rows.IDENTITY, rows.NUMBERS))
-    db.close()
-    assert identity["format"] == form
-    assert ("mail" in numbers) == has_mail
-    Store(tmp_path).close()
-    db = Database(tmp_path, read_only=True)
-    assert json.loads(db.get(rows.IDENTITY) or b"")["format"] == form, "it is never lowered"
-    db.close()
+    store = Store(tmp_path)
+    assert ("mail" in store.numbers) == has_mail
+    store.close()
 
 
 def test_a_command_that_opens_a_hub_keeps_its_mail(tmp_path: Path) -> None:
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     hub(store=store).put([link("http://b.example/")], NOW)
     store.close()
     store = Store(tmp_path)
     CrawlState(store, OPEN, now=NOW).retry(frozenset({"dns"}), b"", NOW)
     store.close()
-    store = Store(tmp_path, has_mail=True)
+    store = Store(tmp_path)
     assert urls(unsent(hub(store=store), 1, 0, 9)) == ["http://b.example/"]
     store.close()
 

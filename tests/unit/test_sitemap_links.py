@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from tests.exchanges import exchange
 from tests.mailing import receive, unsent
 from webcrawl.admission.runner import Admissions
-from webcrawl.admission.sitemaps import SHARED_BYTES, Sitemaps
+from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.fetch.http1 import Headers
-from webcrawl.fetch.request import FetchRequest
 from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -373,7 +372,7 @@ def test_a_sitemap_that_is_not_read(
     """At the end of the crawl its lease is returned; after a crash it counts as unread."""
     counts: Counter[str] = Counter()
     sitemaps = Sitemaps(Outlinks(Scope(), Counter()), counts, OtherProcess(fault))
-    admissions = Admissions(*[None] * 9, sitemaps=sitemaps)  # type: ignore[arg-type]
+    admissions = Admissions(*[None] * 10, sitemaps=sitemaps)  # type: ignore[arg-type]
     body = gzip.compress(URLSET)
     answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
     got = asyncio.run(admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2)))
@@ -383,21 +382,6 @@ def test_a_sitemap_that_is_not_read(
         assert isinstance(got, Fetched)
         assert (got.links, counts) == ((), Counter(unread=1, no_format=1, entries=0, foreign=0))
         assert "cannot be read: the process that read it ended with -9" in caplog.text
-
-
-def test_room_for_bodies_is_shared() -> None:
-    sitemaps = sitemaps_with(OtherProcess())
-    first, second = (FetchRequest("GET", "http://a/", "", []) for _ in "ab")
-    part = bytes(1 << 20)
-    with sitemaps.room(first), sitemaps.room(second):
-        assert first.on_content is not None
-        assert second.on_content is not None
-        parts = SHARED_BYTES >> 20
-        assert all(first.on_content(part) for _ in range(parts + 1))
-        assert second.on_content(part), "its own megabyte"
-        assert not second.on_content(part)
-    with sitemaps.room(second):
-        assert second.on_content(part * 2), "the room is free again"
 
 
 @pytest.mark.parametrize(
@@ -422,9 +406,8 @@ def test_a_seed_that_gives_no_url_is_named_once(
         replace(seed, url="http://a/of-index", via="http://a/", sitemap=2),
     )
     moved = replace(seed, via="http://a/", redirects=1)
+    missing = exchange(b"HTTP/1.1 404 Not Found\r\n\r\n", b"")
+    answer = missing if body is None else exchange(OK, body)
     for sitemap in (moved, seed, *others):
-        if body is None:
-            sitemaps.refused(404, sitemap)
-        else:
-            asyncio.run(sitemaps.read(exchange(OK, body), sitemap))
+        asyncio.run(sitemaps.links_of(answer, sitemap))
     assert caplog.messages == [f"seeds: the sitemap http://a/map gives no URL: {reason}"]

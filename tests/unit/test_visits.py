@@ -21,7 +21,6 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.identity import read_identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.seenrows import RecentRows
 from webcrawl.frontier.disk.store import Store
@@ -1134,35 +1133,6 @@ def test_a_page_that_has_not_joined_the_cycle_is_explained(tmp_path: Path) -> No
     frontier.close()
     assert "The next visit (RECRAWL) is at" in said["http://h/"]
     assert "Not visited again (RECRAWL) so far: fetched by a run without it" in said["http://h/a"]
-
-
-@pytest.mark.parametrize("has_mail", [False, True])
-def test_the_format_is_raised_only_as_needed(tmp_path: Path, has_mail: bool) -> None:
-    def form(*, has_visits: bool) -> int:
-        store = Store(tmp_path, has_mail=has_mail, has_visits=has_visits)
-        identity = read_identity(store._db)
-        store.close()
-        assert identity is not None
-        assert store.has_mail == has_mail
-        assert (store.visits is not None) == rows.has(identity["format"], rows.VISITS)
-        found: int = identity["format"]
-        return found
-
-    assert form(has_visits=False) == (rows.FORMAT + rows.MAILBOX if has_mail else rows.FORMAT)
-    assert form(has_visits=True) == (18 if has_mail else 17)
-    assert form(has_visits=False) == (18 if has_mail else 17)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "with_visits"),
-    [(15, 15, 17), (16, 16, 18), (17, 17, 17), (18, 18, 18)],
-)
-def test_a_folder_keeps_its_parts_in_a_later_format(
-    before: int, after: int, with_visits: int
-) -> None:
-    assert rows.with_parts(before, 0) == after
-    assert rows.with_parts(before, rows.VISITS) == with_visits
-    assert rows.has(before, rows.MAILBOX) == (before in (16, 18))
 
 
 def test_rows(tmp_path: Path) -> None:

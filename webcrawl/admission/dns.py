@@ -24,6 +24,7 @@ from msgspec import Struct
 from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, Server
 from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, Answer, question
 from webcrawl.fetch.gate import Gate
+from webcrawl.parse.domains import is_address
 
 PROBE_TIMEOUT_S: Final = 3.0
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
@@ -222,7 +223,7 @@ def literal_of(host: str) -> str:
         return "127.0.0.1"
     if host[:1] == "[" and host[-1:] == "]":
         host = host[1:-1]
-    elif not host[-1:].isdigit() and ":" not in host:
+    elif not is_address(host):
         return ""  # a name: no need for an exception
     try:
         return str(ip_address(host))

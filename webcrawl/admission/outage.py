@@ -20,14 +20,14 @@ import asyncio
 import logging
 import random
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.openfiles import is_ours
+from webcrawl.parse.domains import is_address
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +38,8 @@ MANY: Final = 3  # so many hosts, and addresses, must be silent before our netwo
 SILENT_S: Final = 3.0  # without any answer
 SILENCE_AGAIN_S: Final = 60.0  # of hosts that are only slow, no more probes than these
 DOUBT_S: Final = 120.0  # longest pause if the hosts may also be the cause
-AFTER_S: Final = (
-    15.0  # a time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default
-)
+# A time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default.
+AFTER_S: Final = 15.0
 _TARGETS_MAX: Final = 32
 
 
@@ -51,46 +50,38 @@ class Target(NamedTuple):
     port: int
 
 
-Where = TypeVar("Where")  # the argument of a probe: a host name, or a Target
+class _Kind:
+    """Name servers or servers. `answered` and `failed` have the last hosts of which an answer came,
+    or none since then, each with the argument of its probe: a name, or a Target.
+    """
 
-
-class _Hosts(OrderedDict[str, Where]):
-    """The last `_TARGETS_MAX` hosts of one kind, each with the argument of its probe."""
-
-    def keep(self, host: str, where: Where) -> None:
-        self[host] = where
-        self.move_to_end(host)
-        if len(self) > _TARGETS_MAX:
-            self.popitem(last=False)
-
-    def some(self, count: int) -> list[Where]:
-        return random.sample(list(self.values()), min(count, len(self)))
-
-
-class _Kind(Generic[Where]):
-    """Name servers or servers: hosts with an answer, and hosts that failed since the last one."""
-
-    def __init__(self, probe: Callable[[Where], Awaitable[bool]]) -> None:
-        self.answered: _Hosts[Where] = _Hosts()
-        self.failed: _Hosts[Where] = _Hosts()  # since the last answer
+    def __init__(self, probe: Callable[[Any], Awaitable[bool]]) -> None:
+        self.answered: dict[str, Any] = {}
+        self.failed: dict[str, Any] = {}
         self.answered_at = -1e9
-        self.kept_at = -1e9  # when the last of `answered` was kept
         self.is_down = False
         self.held: list[asyncio.Future[bool]] = []  # failures whose cause is not decided yet
+        self._kept_at = -1e9  # when the last of `answered` was kept
         self._probe = probe
 
-    def keep(self, host: str, where: Where, now: float) -> None:
-        self.answered.keep(host, where)
-        self.kept_at = now
-
     def answer(self, now: float) -> bool:
-        """Note an answer; whether to keep its source as a target of probes."""
+        """Note an answer; whether to `keep` its source as a target of probes."""
         self.answered_at = now
         self.is_down = False
         if self.held or self.failed:
             self.failed.clear()
             self.judge(ours=False)
-        return now > self.kept_at + QUIET_S or len(self.answered) < MANY
+        return now > self._kept_at + QUIET_S or len(self.answered) < MANY
+
+    def keep(self, host: str, where: object, now: float) -> None:
+        _put(self.answered, host, where)
+        self._kept_at = now
+
+    def fail(self, host: str, where: object) -> asyncio.Future[bool]:
+        """Hold a failure back. The result: whether it is ours."""
+        _put(self.failed, host, where)
+        self.held.append(asyncio.get_running_loop().create_future())
+        return self.held[-1]
 
     def judge(self, *, ours: bool) -> None:
         """Decide all held failures: `ours`, or the fault of the hosts."""
@@ -100,13 +91,12 @@ class _Kind(Generic[Where]):
                 failure.set_result(ours)
 
     async def is_silent(self, count: int = PROBES) -> bool:
-        """Whether no probe is answered.
+        """Whether no probe is answered, of `count` hosts that answered before.
 
-        Probes `count` hosts that answered before. If there are fewer than PROBES of these, also
-        probes hosts that failed.
+        If there are fewer than PROBES of these, also of hosts that failed.
         """
-        asked = self.answered.some(count)
-        asked += self.failed.some(max(PROBES - len(asked), 0))
+        asked = _some(self.answered, count)
+        asked += _some(self.failed, PROBES - len(asked))
         probes = [asyncio.ensure_future(self._probe(where)) for where in asked]
         try:
             for answer in asyncio.as_completed(probes):
@@ -116,6 +106,17 @@ class _Kind(Generic[Where]):
             for probe in probes:
                 probe.cancel()
         return bool(asked)
+
+
+def _put(hosts: dict[str, Any], host: str, where: object) -> None:
+    hosts.pop(host, None)
+    hosts[host] = where
+    if len(hosts) > _TARGETS_MAX:
+        del hosts[next(iter(hosts))]
+
+
+def _some(hosts: dict[str, Any], count: int) -> list[Any]:
+    return random.sample([*hosts.values()], min(max(count, 0), len(hosts)))
 
 
 class Outage:
@@ -143,18 +144,16 @@ class Outage:
         proxy_problem: Callable[[], str] | None = None,
     ) -> None:
         self._gate = gate or Gate()
-        self._proxy_problem = proxy_problem
+        self._proxy_problem = proxy_problem or str
+        self._has_proxy = proxy_problem is not None
         self.changed: Callable[[], None] = lambda: None
         self.give_up: Callable[[], None] = lambda: None
-        self._names = _Kind(ask)
-        self._servers = _Kind(connect)
-        self._kinds: tuple[_Kind[Any], ...] = (self._names, self._servers)
+        self._names, self._servers = self._kinds = _Kind(ask), _Kind(connect)
         self._max_s = max_s
         self._nobody_listens = False  # at the addresses of the name servers
         self._since = 0.0  # when the present outage began; 0.0 without one
         self._earlier_s = 0.0  # duration of all earlier outages
         self._silence_at = -1e9  # when `is_silent` last was true
-        self._judged_at = -1e9  # when probes last found that our network works
         self._ended_at = -1e9  # when the last outage ended
         self._are_hosts = False  # failures count as the hosts' fault, until a server answers
         self._task: asyncio.Task[None] | None = None
@@ -191,7 +190,7 @@ class Outage:
         if servers.answer(now):
             servers.keep(host, _target(host, address, url), now)
             if not self._names.answered and not is_address(host):
-                self._names.answered.keep(host, host)  # its name was resolved
+                self._names.answered[host] = host  # its name was resolved
         self._are_hosts = False
 
     def is_silent(self, now: float) -> bool:
@@ -227,16 +226,13 @@ class Outage:
             self._task.cancel()
         self._judge_all(ours=True)
 
-    async def _is_ours(self, kind: _Kind[Where], host: str, where: Where) -> bool:
+    async def _is_ours(self, kind: _Kind, host: str, where: object) -> bool:
         if self._closed or self.is_on:
             return True
-        kind.failed.keep(host, where)
-        judged = self._are_hosts or time.monotonic() < self._judged_at + QUIET_S
-        if judged or not self._max_s:
-            return False
-        verdict: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        kind.held.append(verdict)
-        if self._task is None or self._task.done():
+        verdict = kind.fail(host, where)
+        if self._are_hosts or not self._max_s:
+            kind.judge(ours=False)
+        elif self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
         return await verdict
 
@@ -247,46 +243,52 @@ class Outage:
     async def _watch(self) -> None:
         """Decide the held failures, and wait for the end of an outage."""
         try:
-            await self._judge_held()
+            while any(kind.held for kind in self._kinds):
+                began_at = time.monotonic()
+                await asyncio.sleep(QUIET_S)  # more answers and failures may arrive
+                await self._gate.wait()  # a probe is a request: none is sent in a pause
+                if not any(kind.held for kind in self._kinds):
+                    return
+                names, servers = await asyncio.gather(self._are_names_down(), self._is_down())
+                self._names.is_down, self._servers.is_down = names, servers
+                if names or servers:
+                    await self._wait(began_at)
+                else:
+                    self._judge_all(ours=False)
         except Exception:  # a fault of ours: the held failures must not wait forever
             logger.exception("Error while looking for an outage")
             self._since = 0.0
             self._judge_all(ours=False)
 
-    async def _judge_held(self) -> None:
-        while any(kind.held for kind in self._kinds):
-            began_at = time.monotonic()
-            await asyncio.sleep(QUIET_S)  # more answers and failures may arrive
-            await self._gate.wait()  # a probe is a request: none is sent while the crawl is paused
-            if not any(kind.held for kind in self._kinds):
-                return
-            names, servers = await asyncio.gather(*map(self._is_down, self._kinds))
-            self._names.is_down, self._servers.is_down = names, servers
-            if names or servers:
-                await self._wait(began_at)
-            else:
-                self._judged_at = time.monotonic()
-                self._judge_all(ours=False)
+    async def _are_names_down(self) -> bool:
+        """Whether no name server answers, and enough names are known to be sure."""
+        names = self._names
+        is_sure = names.answered or self._nobody_listens or len(names.failed) >= MANY
+        return bool(is_sure) and await self._is_silent(names)
 
-    async def _is_down(self, kind: _Kind[Any]) -> bool:
-        """Whether `kind` answers for no host, and enough hosts are known to be sure."""
-        if kind is self._names:
-            sure = kind.answered or self._nobody_listens or len(kind.failed) >= MANY
-        else:
-            sure = kind.failed and len(kind.failed.keys() | kind.answered.keys()) >= MANY
-            if self._proxy_problem is not None and kind.failed and not sure:
-                await kind.is_silent(1)  # one probe tests the proxy
-                sure = bool(self._proxy_problem())
-        if not sure:
+    async def _is_down(self) -> bool:
+        """Whether no server answers, and enough of them are known to be sure, or the proxy."""
+        servers = self._servers
+        if not servers.failed:
             return False
+        if len(servers.failed.keys() | servers.answered.keys()) < MANY:
+            if self._has_proxy:
+                await servers.is_silent(1)  # one probe tests it
+            if not self._proxy_problem():
+                return False
+        return await self._is_silent(servers)
+
+    async def _is_silent(self, kind: _Kind) -> bool:
         asked_at = time.monotonic()
         return await kind.is_silent(_TARGETS_MAX) and kind.answered_at < asked_at
 
-    async def _wait(self, failed_at: float) -> None:
-        """Pause the crawl until the network is back, or until the longest pause is over."""
-        self._since = since = self._silent_since(failed_at)
-        began = time.strftime("%H:%M:%S", time.gmtime(time.time() - time.monotonic() + since))
-        self._log_beginning(began)
+    async def _wait(self, since: float) -> None:
+        """Pause the crawl, which had no answer `since` then, until the network is back, or until
+        the longest pause is over.
+        """
+        self._since = since
+        ago_s = time.monotonic() - since
+        self._log_beginning(time.strftime("%H:%M:%S", time.gmtime(time.time() - ago_s)))
         self._judge_all(ours=True)
         self.changed()
         doubtful = self._is_doubtful()
@@ -305,7 +307,6 @@ class Outage:
                 return
         took_s = time.monotonic() - since
         self._earlier_s, self._since = self._earlier_s + took_s, 0.0
-        self._judged_at = time.monotonic()
         self._nobody_listens = False
         if self._are_hosts:
             logger.warning("No answer for %.0f s: from now on failures count as the hosts'", took_s)
@@ -315,14 +316,15 @@ class Outage:
         self.changed()
 
     def _log_beginning(self, began: str) -> None:
-        if problem := self._proxy_problem() if self._proxy_problem is not None else "":
+        if problem := self._proxy_problem():
             logger.warning(
                 "%s, since %s UTC: the crawl pauses until the proxy can be used again",
                 *(problem, began),
             )
             return
-        what = "name server" if self._names.is_down else "server"
-        kind: _Kind[Any] = self._names if self._names.is_down else self._servers
+        what, kind = ("server", self._servers)
+        if self._names.is_down:
+            what, kind = ("name server", self._names)
         asked = ", ".join([*{**kind.failed, **kind.answered}][:PROBES])
         logger.warning(
             "No answer from any %s since %s UTC (asked for %s): this is an outage of our own"
@@ -330,19 +332,9 @@ class Outage:
             *(what, began, asked),
         )
 
-    def _silent_since(self, failed_at: float) -> float:
-        """The time of the last answer before the first failure, which was at `failed_at`.
-
-        If that answer is over a minute older than the failure: the time of the failure.
-        """
-        if not self._servers.is_down:
-            return failed_at
-        last = max(kind.answered_at for kind in self._kinds)
-        return min(failed_at, last) if last > failed_at - 60.0 else failed_at
-
     def _is_doubtful(self) -> bool:
         """Whether hosts may be the cause: no server has ever answered, or few addresses fail."""
-        if self._proxy_problem is not None and self._proxy_problem():
+        if self._proxy_problem():
             return False
         if not self._servers.answered:
             return True
@@ -358,11 +350,6 @@ class Outage:
 def _target(host: str, address: str, url: str) -> Target:
     """The server of a request for `url`: by the name of its host if a proxy looks that up."""
     return Target(real_address(address) or host, split_url(url).port)
-
-
-def is_address(host: str) -> bool:
-    """Whether `host` is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
-    return ":" in host or host[-1:].isdigit()
 
 
 async def connects(target: Target) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import structs
 
@@ -27,7 +27,7 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.ruled import ruled_headers, ruled_limits
-from webcrawl.admission.sitemaps import Sitemaps
+from webcrawl.admission.sitemaps import REDIRECTS, Sitemaps
 from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client
@@ -60,7 +60,6 @@ from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
 T = TypeVar("T")
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
@@ -75,17 +74,16 @@ class Admissions:
     guard: AddressGuard
     client: Client  # with the limits of robots.txt
     headers: list[tuple[bytes, bytes]]
-    read_rules: Callable[[bytes], RobotsRules]  # of a robots.txt
+    # From a robots.txt to its rules, for the name that a rule (RULES) gives; "": our own names.
+    read_rules: Callable[[str], Callable[[bytes], RobotsRules]]
+    # From a robots.txt to what it says about the use of pages, as above.
+    read_signals: Callable[[str], Callable[[bytes], tuple[str, ...]]]
     wants: Callable[[int, list[tuple[bytes, bytes]]], bool]  # whether an answer to HEAD is wanted
     outlink: Callable[[str, Link], Link | None]  # the target of a redirect, if it is in scope
     record: Callable[[Exchange], Awaitable[None]]
     outage: Outage
     denied: HostsAndPatterns | None = None  # not asked, though leased: it may grow meanwhile
     rules: HostRules | None = None  # RULES
-    # As `read_rules`, for the name in robots.txt that a rule gives.
-    read_rules_as: Callable[[str], Callable[[bytes], RobotsRules]] | None = None
-    # By that name, if a rule gives one: from a robots.txt to what it says about the use of pages.
-    read_signals: Callable[[str | None], Callable[[bytes], tuple[str, ...]]] | None = None
     sitemaps: Sitemaps | None = None  # None: no sitemap is read
 
     def run(self, lease: Lease) -> Coroutine[Any, Any, Outcome]:
@@ -93,17 +91,10 @@ class Admissions:
         if lease.step is Step.RESOLVE:
             return self._resolve_lease(lease.host)
         request = self._request(lease)
-        if lease.step is Step.SITEMAP and self.sitemaps is not None:
-            return self._fetch_sitemap(lease, request, self.sitemaps)
+        if lease.step is Step.SITEMAP:
+            limits = request.limits or self.client.limits
+            request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
         return self._fetch(lease, request)
-
-    async def _fetch_sitemap(
-        self, lease: Lease, request: FetchRequest, sitemaps: Sitemaps
-    ) -> Outcome:
-        limits = request.limits or self.client.limits
-        request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
-        with sitemaps.room(request):
-            return await self._fetch(lease, request)
 
     def _is_denied(self, lease: Lease) -> bool:
         denied = self.denied
@@ -125,18 +116,21 @@ class Admissions:
                 return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
-        if lease.robots_task is not None and 200 <= exchange.status < 300 and self.read_signals:
-            read_signals = self.read_signals(self._values(lease.robots_task.home).robots_agent)
-            exchange.signals = await read_robots(exchange.payload, read_signals)
-        await self.record(exchange)
-        if lease.step is Step.HEAD:
+        try:
+            if lease.robots_task is not None and 200 <= exchange.status < 300:
+                agent = self._values(lease.robots_task.home).robots_agent or ""
+                read_signals = self.read_signals(agent)
+                exchange.signals = await read_robots(exchange.payload, read_signals)
+            await self.record(exchange)
+            if lease.robots_task is not None:
+                return await self._robots(exchange, lease.robots_task)
             assert lease.link is not None
-            return self._head(exchange, lease.link)
-        if lease.step is Step.SITEMAP:
-            assert lease.link is not None
+            if lease.step is Step.HEAD:
+                return self._head(exchange, lease.link)
             return await self._sitemap(exchange, lease.link)
-        assert lease.robots_task is not None
-        return await self._robots(exchange, lease.robots_task)
+        finally:
+            if exchange.share is not None:
+                exchange.share.release()
 
     def _request(self, lease: Lease) -> FetchRequest:
         method = "HEAD" if lease.step is Step.HEAD else "GET"
@@ -221,27 +215,22 @@ class Admissions:
         details = details_of(exchange)
         size = exchange.size_bytes
         agent = self._values(robots_task.home).robots_agent or ""
-        expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
         location = exchange.header(b"location")
+        rules = ALLOW_ALL
+        kind: Literal["2xx", "4xx", "redirects"] = "2xx"
         match robots_answer(exchange.status, location, robots_task.url, robots_task.redirects):
             case HasRules():
-                as_agent = agent and self.read_rules_as
-                read_rules = as_agent(agent) if as_agent else self.read_rules
-                rules = await read_robots(exchange.payload, read_rules)
-                rules = self._with_sitemaps(rules, robots_task)
-                return RobotsFetched(
-                    *(rules, expires_at, *times, "2xx", size, agent, details, *answered)
-                )
-            case AllowsAll(kind):
-                rules = self._with_sitemaps(ALLOW_ALL, robots_task)
-                return RobotsFetched(
-                    *(rules, expires_at, *times, kind, size, agent, details, *answered)
-                )
+                rules = await read_robots(exchange.payload, self.read_rules(agent))
+            case AllowsAll(why):
+                kind = why
             case Redirects(url):
                 return RobotsMoved(url, host_of(url), *times, size, details, *answered)
             case Unreachable():
                 again_s = asked_to_wait_s(exchange)
                 return RobotsUnreachable("5xx", *times, again_s, details, *answered)
+        rules = self._with_sitemaps(rules, robots_task)
+        expires_at = exchange.ended_at + ROBOTS_EXPIRY_S
+        return RobotsFetched(*(rules, expires_at, *times, kind, size, agent, details, *answered))
 
     def _with_sitemaps(self, rules: RobotsRules, robots_task: RobotsTask) -> RobotsRules:
         """`rules` with the sitemaps that they name, or with a guess: canonical, each once, and in
@@ -260,19 +249,14 @@ class Admissions:
 
     async def _sitemap(self, exchange: Exchange, link: Link) -> Outcome:
         links: tuple[Link, ...] = ()
-        status, own_only = exchange.status, False
-        if self.sitemaps is not None and 200 <= status < 300:
+        own_only = False
+        if self.sitemaps is not None:
             try:
-                links, own_only = await self.sitemaps.read(exchange, link)
+                links, own_only = await self.sitemaps.links_of(exchange, link)
             except GivenUp:
                 return Returned(exchange.asked_at, exchange.ended_at)
-        elif self.sitemaps is not None and status in REDIRECTS:
-            target = redirect_target(exchange.header(b"location"), link.url)
-            links = self.sitemaps.moved(target, link) if target else ()
-        elif self.sitemaps is not None:
-            self.sitemaps.refused(status, link)
         return Fetched(
-            *(status, exchange.asked_at, exchange.ended_at, links),
+            *(exchange.status, exchange.asked_at, exchange.ended_at, links),
             retry_after_s=asked_to_wait_s(exchange),
             size_bytes=exchange.size_bytes,
             took_s=exchange.total_s,

@@ -1,11 +1,9 @@
 """Answers to requests for sitemaps: which links they give, and what was wrong with them.
 
-Owns the limits of memory while sitemaps are fetched and read. `reading.sitemap` reads a file,
-`frontier.outlinks` decides which entries are followed.
+`reading.sitemap` reads a file, `frontier.outlinks` decides which entries are followed.
 
 Memory: a body is held as it was sent, since it is archived, but read as a stream: a large one in
-the process of large bodies. Bodies under way may have FREE_BYTES each, and SHARED_BYTES together
-beyond that; then the next one that grows is cut there, and read so far.
+the process of large bodies. Large bodies under way may have ROOM_BYTES together (`fetch.room`).
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ from collections import Counter
 from typing import Final
 
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.fetch.request import FetchRequest
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import OfSitemap, Outlinks
 from webcrawl.frontier.sitemapnames import GUESSED
+from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.reading.reader import LargeBodies, ReadingFailed
 from webcrawl.reading.sitemap import SitemapFile, read_sitemap, reads_quickly
 
 NESTING_MAX: Final = 3  # Deviation: sitemaps.org allows no index in an index; some sites have them
-FREE_BYTES: Final = 1 << 20  # nearly all files are smaller
-SHARED_BYTES: Final = 200 << 20
+ROOM_BYTES: Final = 200 << 20
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _SEEDS_NAMED: Final = 10  # seeds without a link, each one line of the log
 _LINKS_AT_A_TIME: Final = 1_000  # 5 ms of the event loop's time
 
@@ -51,33 +49,28 @@ class Sitemaps:
         self._guesses = guesses
         self._counts = counts
         self._large_bodies = large_bodies
-        self._shared_left = SHARED_BYTES
         self._seeds_named: set[str] = set()
 
     def has_scope(self, url: str) -> bool:
         """Whether a sitemap that a robots.txt names may be asked for. Counts a refusal."""
-        return self._outlinks.names_sitemap(url)
+        return not self._outlinks.refuses(url, host_of(url))
 
     def guesses_for(self, origin: str) -> bool:
         """Whether /sitemap.xml of `origin` may be tried. Counts a refusal."""
         return self._guesses and self.has_scope(origin + GUESSED)
 
-    def room(self, request: FetchRequest) -> Room:
-        """The room for the body of `request`; it is held until the end of a `with` block."""
-        return Room(self, request)
-
-    def take(self, size: int) -> bool:
-        self._shared_left -= size
-        return self._shared_left >= 0
-
-    def moved(self, url: str, sitemap: Link) -> tuple[Link, ...]:
-        link = self._outlinks.of_moved_sitemap(url, sitemap)
-        return () if link is None else (link,)
-
-    def refused(self, status: int, sitemap: Link) -> None:
-        """Note the final answer `status`, neither 2xx nor a redirect."""
+    async def links_of(self, exchange: Exchange, sitemap: Link) -> tuple[tuple[Link, ...], bool]:
+        """The links of an answer; and whether all its entries are of its own host. GivenUp."""
+        status = exchange.status
+        if 200 <= status < 300:
+            return await self.read(exchange, sitemap)
+        if status in REDIRECTS:
+            target = redirect_target(exchange.header(b"location"), sitemap.url)
+            moved = self._outlinks.of_moved_sitemap(target, sitemap) if target else None
+            return (moved,) if moved is not None else (), False
         if 400 <= status < 500 and status not in (408, 429):  # which may be tried again
             self._warn_of_seed(sitemap, f"it is answered by {status}")
+        return (), False
 
     def _warn_of_seed(self, sitemap: Link, reason: str) -> None:
         """The user has named it, and may have no other seed. For other sitemaps counts will do."""
@@ -136,25 +129,3 @@ def _why_no_links(file: SitemapFile, foreign: int) -> str:
     return (
         f"of its {entries} entries {foreign} are of other hosts, {entries - foreign} out of scope"
     )
-
-
-class Room:
-    """The room that the body of one request takes, of that for all of them together."""
-
-    def __init__(self, sitemaps: Sitemaps, request: FetchRequest) -> None:
-        self._sitemaps = sitemaps
-        self._free = FREE_BYTES
-        self._taken = 0
-        request.on_content = self._grow
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        self._sitemaps.take(-self._taken)
-
-    def _grow(self, content: bytes) -> bool:
-        beyond = max(0, len(content) - self._free)
-        self._free -= len(content) - beyond
-        self._taken += beyond
-        return not beyond or self._sitemaps.take(beyond)

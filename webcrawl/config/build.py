@@ -27,7 +27,7 @@ from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
 from webcrawl.admission.runner import Admissions
-from webcrawl.admission.sitemaps import Sitemaps
+from webcrawl.admission.sitemaps import ROOM_BYTES, Sitemaps
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
     client_from,
@@ -43,6 +43,7 @@ from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
@@ -405,14 +406,13 @@ def admissions_from(
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
-    client = client_from(settings, limits, gate)
+    client = client_from(settings, limits, gate, Room(HostTimes(), ROOM_BYTES))
     probe = ProxyProbe(client.proxy) if client.proxy is not None else None
     return Admissions(
         resolver=resolver,
         guard=guard_from(settings),
         client=client,
         headers=headers_from(settings),
-        read_rules=robots_reader(settings),
         wants=content_type_test(settings),
         outlink=outlink,
         record=record,
@@ -425,10 +425,10 @@ def admissions_from(
         ),
         denied=denied,
         rules=rules,
-        # Worked out once for each name that a rule gives, not for each robots.txt.
-        read_rules_as=cache(partial(robots_reader, settings)),
+        # Worked out once for each name, not for each robots.txt.
+        read_rules=cache(partial(robots_reader, settings)),
         read_signals=cache(
-            lambda agent: partial(robots_signals, names=robots_names(settings, agent or ""))
+            lambda agent: partial(robots_signals, names=robots_names(settings, agent))
         ),
         sitemaps=sitemaps,
     )

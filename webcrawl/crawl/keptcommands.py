@@ -6,8 +6,6 @@ Each is a row of the frontier, one JSON object, on the disk before the command i
 
 `setting` is CLOSESPIDER_PAGECOUNT when the command came. A later run with another
 CLOSESPIDER_PAGECOUNT obeys that one, since it is the newer wish of the user.
-
-A row that cannot be read is not obeyed, and is one line for the user.
 """
 
 from __future__ import annotations
@@ -17,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from webcrawl.crawl.steering import is_number
-from webcrawl.scope.rules import check_entry
+from webcrawl.frontier.store import StoreError
 from webcrawl.wording import printable
 
 _SHOWN: Final = 5  # arguments of a command in a line of the log
@@ -38,12 +35,14 @@ class Command(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self)
 
 
-class Steered:
-    """The commands of earlier runs. `problems`: a line for each that cannot be obeyed."""
+_decode = msgspec.json.Decoder(Command).decode
 
-    def __init__(self, commands: Sequence[Command] = (), problems: Sequence[str] = ()) -> None:
+
+class Steered:
+    """The commands of earlier runs."""
+
+    def __init__(self, commands: Sequence[Command] = ()) -> None:
         self.commands = commands
-        self.problems = problems
         self.allow = self._entries("allow")
         self.deny = self._entries("deny")
 
@@ -76,28 +75,11 @@ class Steered:
 
 
 def steered_by(rows: Iterable[bytes]) -> Steered:
-    """The commands of `rows`."""
-    commands, problems = [], []
-    for row in rows:
-        try:
-            commands.append(command_of(row))
-        except ValueError as error:
-            text = printable(row[:200].decode("utf-8", "replace"))
-            problems.append(f"a command that was kept is not obeyed: {error}: {text}")
-    return Steered(commands, problems)
-
-
-def command_of(row: bytes) -> Command:
-    """The command of a row, which is tested as if it were given now. ValueError."""
-    found = msgspec.json.decode(row, type=Command)
-    if found.command in ("allow", "deny"):
-        for entry in found.arguments:
-            check_entry(found.command, entry)
-    elif found.command != "target":
-        raise ValueError(f"{found.command!r} is not allow, deny or target")
-    elif len(found.arguments) != 1 or not is_number(found.arguments[0]):
-        raise ValueError("a target is one number")
-    return found
+    """The commands of `rows`. StoreError if one cannot be read."""
+    try:
+        return Steered([_decode(row) for row in rows])
+    except msgspec.MsgspecError as error:
+        raise StoreError(f"a command of scrapy ctl that was kept is damaged: {error}") from None
 
 
 def shown(command: str, arguments: Sequence[str]) -> str:

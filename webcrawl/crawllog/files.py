@@ -264,14 +264,4 @@ def _packed(path: Path) -> Path:
 
 def _cut_torn_line(path: Path) -> None:
     """Cut the end of a file after its last line break."""
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        while size:
-            start = max(size - _PIECE, 0)
-            file.seek(start)
-            at = file.read(size - start).rfind(b"\n")
-            if at >= 0:
-                size = start + at + 1
-                break
-            size = start
-        file.truncate(size)
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

@@ -177,22 +177,22 @@ class Client:
         if transfer.body_skipped:
             return exchange
         content = reader.content if reader.chunked else exchange.body
-        if not transfer.request.decodes:
+        if transfer.request.decodes:
+            what = content, reader.headers, transfer.limits.max_size_bytes
+            decoded = decode_quickly(*what)
+            if decoded is None:
+                try:
+                    await transfer.room_to_decode()
+                    decoded = await asyncio.to_thread(decode, *what)
+                except BaseException:
+                    transfer.release_room()
+                    raise
+            exchange.payload = decoded.payload
+            exchange.decode_problem = reader.problem or decoded.problem
+            exchange.codings_left = decoded.left
+        else:
             exchange.payload, exchange.decode_problem = content, reader.problem
             exchange.codings_left = tuple(codings_of(reader.headers))
-            return exchange
-        what = content, reader.headers, transfer.limits.max_size_bytes
-        decoded = decode_quickly(*what)
-        if decoded is None:
-            try:
-                await transfer.room_to_decode()
-                decoded = await asyncio.to_thread(decode, *what)
-            except BaseException:
-                transfer.release_room()
-                raise
-        exchange.payload = decoded.payload
-        exchange.decode_problem = reader.problem or decoded.problem
-        exchange.codings_left = decoded.left
         if transfer.share is not None:
             exchange.share = transfer.share
             has_both = exchange.payload is not exchange.body

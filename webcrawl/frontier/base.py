@@ -18,9 +18,9 @@ What every implementation promises:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.exchange import TRANSIENT
@@ -38,6 +38,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
@@ -46,9 +47,10 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
 
-SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
+T = TypeVar("T")
+
 _TOO_MANY = 429  # a bot wall asks for less, whatever its status
 TARGET_MET: Final = "closespider_pagecount"  # the reason for which a crawl ends at its target
 
@@ -278,11 +280,6 @@ class Frontier(ABC):
         0.0 is now; inf is not before the next `put` or `release`.
         """
 
-    @property
-    def supply(self) -> int:
-        """About how many pages the admitted hosts can give within SUPPLY_S seconds."""
-        return 0
-
     async def overview(self, now: float, limit: int) -> Overview:
         """The hosts of the crawl: by state, and up to `limit` of the largest and the slowest.
 
@@ -295,9 +292,9 @@ class Frontier(ABC):
         """True when no link is queued, except kept links, no lease is out, and no visit will be
         due."""
 
-    def inspect(self) -> Inspection | None:
-        """The last commit, to be read in any thread until `close`; None if nothing is on disk."""
-        return None
+    async def inspect(self, look: Callable[[Inspection], T]) -> T:
+        """The result of `look` at the last commit, on a thread. Batches wait meanwhile."""
+        raise StoreError("nothing can be explained: another process has the frontier")
 
     @abstractmethod
     async def close(self) -> None:

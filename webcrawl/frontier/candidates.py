@@ -45,9 +45,6 @@ class Candidates:
         self._seen = state.store.seen
         self._visits = state.visits
         self._ordering = state.ordering
-        # With visits their priority is below that of all other links.
-        is_first = self._ordering.first <= VISIT_PRIORITY
-        self._shift = int(state.visits is not None and is_first)
         self._mailbox = state.mailbox
         self._endings = state.endings
         self._backlog = state.backlog
@@ -249,7 +246,7 @@ class Candidates:
     def _enqueue(self, link: Link, now: float, cash: float | None = None) -> None:
         host = self._distributor.host(link.host)
         number = self._backlog.next_number()
-        priority = self._ordering.enter(link, number, cash) + self._shift
+        priority = self._ordering.enter(link, number, cash)
         host.queue.push(priority, number, link)
         self._queued_one(host, priority, link, now)
 

@@ -7,20 +7,18 @@ the effect of an outcome, `visits` says which pages are fetched again, and `stor
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Unpack
 
 from webcrawl.crawllog.files import CrawlLog, LogError
-from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.candidates import Candidates
-from webcrawl.frontier.caps import GIVEN, Caps
+from webcrawl.frontier.caps import GIVEN
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
-from webcrawl.frontier.endings import Endings
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     Lane,
@@ -29,11 +27,10 @@ from webcrawl.frontier.lease import (
     Outcome,
     Step,
 )
-from webcrawl.frontier.mailbox import Abroad, FoundLink, Mail, Mailbox, Packed, RobotsAnswered
-from webcrawl.frontier.orderings import Level, Ordering
+from webcrawl.frontier.mailbox import FoundLink, Mail, Mailbox, Packed, RobotsAnswered
 from webcrawl.frontier.outcomes import Outcomes
 from webcrawl.frontier.overview import Overview, overview_of
-from webcrawl.frontier.state import CoreState
+from webcrawl.frontier.state import CoreState, Given
 from webcrawl.frontier.store import Numbers, StoreError
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
@@ -55,42 +52,17 @@ class CrawlState:
         store: Store,
         policy: Policy | None = None,
         *,
-        ordering: Ordering | None = None,
-        caps: Caps | None = None,
-        active_max: int = sys.maxsize,
         log: CrawlLog | None = None,
-        now: float = 0.0,
-        utc_s: float = 0.0,
-        abroad: Abroad | None = None,
-        mail_after: int = 0,
-        addresses: Addresses | None = None,
-        others_ask_s: float = 0.0,
+        **given: Unpack[Given],
     ) -> None:
-        """`now` is monotonic; `now + utc_s` is UTC, for the lines of `log`.
-
-        `abroad`: this is one of several hubs, and these are the others. `mail_after`: the mail
-        to them has higher numbers. `addresses`: the IP addresses, if others ask them too.
-        `others_ask_s`: fetchers of an earlier run may send requests for so long.
-        """
-        has_mail = abroad is not None or "mail" in store.numbers
-        self._state = state = CoreState(
-            store,
-            Endings(store, log, utc_s),
-            policy or Policy(),
-            ordering or Level(),
-            caps or Caps(),
-            began_at=now,
-            asked_until=now + others_ask_s,
-            active_max=active_max,
-            addresses=addresses,
-            mailbox=Mailbox(store, abroad, mail_after) if has_mail else None,
-        )
+        """`log`: the crawl log."""
+        self._state = state = CoreState(store, policy or Policy(), log, **given)
         self._store = store
         self._log = log
         self.counters = state.counters
         self._mailbox = state.mailbox
         self._backlog = state.backlog
-        self._committed_at = now
+        self._committed_at = now = state.began_at
         self._unsaved_deletions = 0  # of rows of mail
         self._leases: set[Lease] = set()
         self._links_out = 0  # leases with a link
@@ -197,10 +169,6 @@ class CrawlState:
     def undated(self) -> int:
         """See `Visits.undated`."""
         return self._visits.undated if self._visits is not None else 0
-
-    @property
-    def supply(self) -> int:
-        return self._bench.supply
 
     def is_finished(self) -> bool:
         return not (self._backlog.fresh or self._leases or self._backlog.lasts)

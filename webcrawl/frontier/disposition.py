@@ -40,6 +40,7 @@ from webcrawl.frontier.mailbox import (
     answered,
 )
 from webcrawl.frontier.state import CoreState
+from webcrawl.parse.domains import is_address
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
 
@@ -83,7 +84,7 @@ class Disposition:
     # DNS
 
     def resolved(self, host: Host, outcome: Resolved) -> None:
-        if not (host.addresses or host.is_literal):
+        if not (host.addresses or is_address(host.name)):
             self._counters.resolved += 1
         host.addresses = outcome.addresses
         host.dns_ms = milliseconds(outcome.took_s)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from math import inf
 
 from webcrawl.fetch.proxy import real_address
-from webcrawl.frontier.base import SUPPLY_S
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
@@ -77,7 +76,7 @@ class Distributor:
         if best is None or (host.robots_tasks and host.robots_tasks[0].home != host.name):
             return -1
         priority = best[0]
-        is_fixed = priority >= FIRST_KEPT or (self._has_visits and priority == VISIT_PRIORITY)
+        is_fixed = priority >= FIRST_KEPT or priority == VISIT_PRIORITY
         return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
@@ -173,14 +172,13 @@ class Distributor:
             self.has_newly_waiting = True
             return
         at = host.resolve_at if step is Step.RESOLVE else host.next_at
-        supply = self._supply(host, at, now) if step is Step.PAGE else 0
         if at > now and host.retired_until <= now:
-            self.bench.snooze(host, at, supply)
+            self.bench.snooze(host, at)
             return
         lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
-        if self._has_visits and lane == _PAGES and rank == VISIT_PRIORITY and best is not None:
-            lane = VISITS if best[0] == VISIT_PRIORITY else lane
-        self.bench.ready(host, lane, rank, number, supply)
+        if lane == _PAGES and best is not None and best[0] == VISIT_PRIORITY:
+            lane = VISITS
+        self.bench.ready(host, lane, rank, number)
 
     def wake(self, now: float) -> None:
         """Place the hosts whose clock is due, and the best waiting hosts while there is room."""
@@ -246,15 +244,6 @@ class Distributor:
         if due_at and host.deferrals:  # so its links need not be kept again, one by one
             return max(due_at, host.retired_until)
         return due_at
-
-    def _supply(self, host: Host, at: float, now: float) -> int:
-        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
-        if at > now + SUPPLY_S or host.retired_until > now:
-            return 0
-        left_s = SUPPLY_S - max(at - now, 0.0)
-        delay_s = self._policy.delay_s(host)
-        queued = host.queue.length
-        return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""

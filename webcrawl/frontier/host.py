@@ -7,12 +7,14 @@ links, and the robots.txt rules of its origins (`parse.robots` bounds each).
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple
 
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.lease import GivenUpReason, RobotsTask
 from webcrawl.frontier.politeness import NO_PACE, Pace
+from webcrawl.parse.domains import is_address
 
 _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
 
@@ -46,102 +48,61 @@ class Rules(NamedTuple):
     agent: str = ""  # the names the rules are for (`Policy.robots_agent`)
 
 
+@dataclass(slots=True, eq=False)
 class Ip:
     """The clock and the lease of one IP address, and the hosts that wait for it."""
 
-    __slots__ = ("address", "armed", "hosts", "leased", "next_at", "parked")
-
-    def __init__(self, address: str, next_at: float) -> None:
-        self.address = address
-        self.hosts = 0  # hosts of the workbench that are bound to it
-        self.leased = False
-        self.armed = False  # the workbench has a timer that unparks the next host
-        self.next_at = next_at  # the politeness clock
-        self.parked: list[tuple[int, int, int, Host, int]] = []  # heap of the workbench's entries
+    address: str
+    next_at: float  # the politeness clock
+    parked: list[tuple[int, int, int, Host, int]]  # heap of the workbench's entries
+    hosts: int = 0  # hosts of the workbench that are bound to it
+    leased: bool = False
+    armed: bool = False  # the workbench has a timer that unparks the next host
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Host:
     """The state of one host. `distributor` and `disposition` decide on it."""
 
-    __slots__ = (
-        "addresses",
-        "asked_at",
-        "crawl_delay_s",
-        "dead_addresses",
-        "deferrals",
-        "dns_ms",
-        "due_at",
-        "epoch",
-        "failures",
-        "has_ip_slot",
-        "ip",
-        "kept",
-        "name",
-        "next_at",
-        "pace",
-        "pages",
-        "queue",
-        "rank",
-        "received_bytes",
-        "resolve_at",
-        "resolve_tries",
-        "resolved_until",
-        "retired_reason",
-        "retired_until",
-        "robots_elsewhere",
-        "robots_tasks",
-        "rules",
-        "state",
-        "supply",
-        "token",
-    )
-
-    def __init__(self, name: str, queue: HostQueue) -> None:
-        self.name = name
-        self.state = State.IDLE
-        self.queue = queue
-        self.supply = 0  # pages it can give within SUPPLY_S, when it was last placed
-        self.rank = 0  # its rank in a lane, when it was last placed
-        self.token = 0  # marks its one valid entry in the workbench
-        self.asked_at = 0.0  # when the last request was answered or given up; 0.0: never asked
-        self.next_at = 0.0  # the politeness clock
-        self.crawl_delay_s = 0.0  # the largest of its robots.txt files
-        self.pace: Pace = NO_PACE  # of the adaptive delay (DELAY_FACTOR)
-        self.failures = 0  # attempts in a row without any answer
-        self.addresses: tuple[str, ...] = ()  # the first one is in use
-        self.has_ip_slot = False  # the IP cap has counted its next link already
-        self.dead_addresses = 0  # addresses given up in a row
-        self.ip: Ip | None = None
-        self.resolved_until = 0.0  # when the addresses expire
-        self.dns_ms: float = 0  # of the last look-up, until a line of the crawl log has it
-        self.resolve_at = 0.0  # earliest time of the next look-up
-        self.resolve_tries = 0  # failed look-ups in a row
-        self.rules: dict[str, Rules] = {}  # by origin
-        # To be carried out by this host. None if empty: an empty deque takes 700 bytes.
-        self.robots_tasks: deque[RobotsTask] | None = None
-        # Its origins whose robots.txt another host fetches.
-        self.robots_elsewhere: frozenset[str] = _EMPTY
-        self.deferrals = 0  # how often in a row it was retired with its links kept
-        self.epoch = 0  # of its kept links (frontier.backlog)
-        self.kept: dict[str, int] | None = None  # kept links of this epoch, by reason
-        self.due_at = 0.0  # DEFERRED: when the next of its links may be tried
-        self.retired_until = 0.0
-        self.retired_reason: GivenUpReason | Literal[""] = ""
-        self.pages = 0  # URLs that passed all tests of the queue, in all runs
-        self.received_bytes = 0  # on the wire, robots.txt included, in all runs
+    name: str
+    queue: HostQueue
+    rules: dict[str, Rules]  # by origin
+    state: State = State.IDLE
+    rank: int = 0  # its rank in a lane, when it was last placed
+    token: int = 0  # marks its one valid entry in the workbench
+    asked_at: float = 0.0  # when the last request was answered or given up; 0.0: never asked
+    next_at: float = 0.0  # the politeness clock
+    crawl_delay_s: float = 0.0  # the largest of its robots.txt files
+    pace: Pace = NO_PACE  # of the adaptive delay (DELAY_FACTOR)
+    failures: int = 0  # attempts in a row without any answer
+    addresses: tuple[str, ...] = ()  # the first one is in use
+    has_ip_slot: bool = False  # the IP cap has counted its next link already
+    dead_addresses: int = 0  # addresses given up in a row
+    ip: Ip | None = None
+    resolved_until: float = 0.0  # when the addresses expire
+    dns_ms: float = 0  # of the last look-up, until a line of the crawl log has it
+    resolve_at: float = 0.0  # earliest time of the next look-up
+    resolve_tries: int = 0  # failed look-ups in a row
+    # To be carried out by this host. None if empty: an empty deque takes 700 bytes.
+    robots_tasks: deque[RobotsTask] | None = None
+    # Its origins whose robots.txt another host fetches.
+    robots_elsewhere: frozenset[str] = _EMPTY
+    deferrals: int = 0  # how often in a row it was retired with its links kept
+    epoch: int = 0  # of its kept links (frontier.backlog)
+    kept: dict[str, int] | None = None  # kept links of this epoch, by reason
+    due_at: float = 0.0  # DEFERRED: when the next of its links may be tried
+    retired_until: float = 0.0
+    retired_reason: GivenUpReason | Literal[""] = ""
+    pages: int = 0  # URLs that passed all tests of the queue, in all runs
+    received_bytes: int = 0  # on the wire, robots.txt included, in all runs
 
     def __repr__(self) -> str:
         return f"<Host {self.name} {self.state.value}, {self.queue.length} queued>"
 
     @property
-    def is_literal(self) -> bool:
-        """Whether the host is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
-        return ":" in self.name or self.name[-1:].isdigit()
-
-    @property
     def is_first_look_up(self) -> bool:
         """Whether its next look-up in DNS is its first one."""
-        return not (self.addresses or self.resolve_tries or self.is_literal)
+        return not (self.addresses or self.resolve_tries or is_address(self.name))
 
     def clear_failures(self) -> None:
         """Forget the failures for which its links were kept."""

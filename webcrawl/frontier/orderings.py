@@ -28,7 +28,7 @@ class Ordering(ABC):
     """The order of one crawl. All methods are O(1), or O(links of a page)."""
 
     moves_links = False  # whether `pay` may move queued links
-    first = 0  # the lowest priority that `enter` returns
+    shown_from = 1  # as what users see the lowest priority, which is 1
 
     def open(self, store: Store) -> None:  # noqa: B027  (most orderings keep nothing)
         """Continue from the state in `store`, or begin. Called once, before any other method."""
@@ -41,8 +41,8 @@ class Ordering(ABC):
     def enter(self, link: Link, number: int, cash: float | None) -> int:
         """Priority of `link`, which is queued as `number`: a new link, or a retry.
 
-        A whole number, 0 or more and less than `lease.FIRST_KEPT`, as it is part of a key on disk.
-        Lower is earlier.
+        A whole number, 1 or more and less than `lease.FIRST_KEPT`, as it is part of a key on disk.
+        Lower is earlier; 0 is that of a page that is visited again.
         `cash` is the cash from the page with the link; None if the link is not from a page.
         """
 
@@ -92,8 +92,6 @@ class Ordering(ABC):
 class Level(Ordering):
     """The lowest level first: 1 plus the words of the path, 10 at most."""
 
-    first = 1
-
     def enter(self, link: Link, number: int, cash: float | None) -> int:
         return level_of(link.url)
 
@@ -101,8 +99,10 @@ class Level(Ordering):
 class Depth(Ordering):
     """The fewest link hops from a seed first: breadth first."""
 
+    shown_from = 0
+
     def enter(self, link: Link, number: int, cash: float | None) -> int:
-        return link.depth
+        return link.depth + 1
 
 
 class LeastVisited(Ordering):
@@ -111,11 +111,13 @@ class LeastVisited(Ordering):
     Memory: one integer per registered domain with a fetched page.
     """
 
+    shown_from = 0
+
     def open(self, store: Store) -> None:
         self._pages: Counts = store.counts("pages")
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
-        return 0
+        return 1
 
     def rank(self, host: str, priority: int) -> int:
         return self._pages.get(registered_domain(host), 0)
@@ -148,8 +150,7 @@ class Opic(Ordering):
     A link to a queued URL costs a look-up and a write. The URL moves when its cash has doubled.
     """
 
-    moves_links = True
-    first = 1  # with less than 2^23 seeds
+    moves_links = True  # its priorities are 1 or more with less than 2^23 seeds
 
     def __init__(self) -> None:
         self._given = 0.0  # by the virtual page to each queued URL, since the crawl began

@@ -7,6 +7,8 @@ waits for its next visit (`visits`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from webcrawl.fetch.exchange import TRANSIENT
@@ -136,10 +138,8 @@ class Outcomes:
             self._counters.retried[str(status)] += 1
             self._candidates.put(outcome.links, now, cash=0.0)
             self._candidates.put_again(host, link, now)
-        elif lease.step is Step.SITEMAP:
-            self._sitemap_done(host, lease, link, outcome, now)
         else:
-            self._page_done(host, lease, link, outcome, now)
+            self._done(host, lease, link, outcome, now)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
         """A page, HEAD or sitemap was not answered."""
@@ -159,48 +159,41 @@ class Outcomes:
         else:
             self._candidates.drop(host, link, outcome.reason, now, outcome.took_s)
 
-    def _page_done(
-        self, host: Host, lease: Lease, link: Link, outcome: Fetched, now: float
-    ) -> None:
-        """The final answer to a page, to a visit of one, or to a HEAD that no GET follows."""
-        visits = self._visits if lease.step is Step.PAGE else None
+    def _done(self, host: Host, lease: Lease, link: Link, outcome: Fetched, now: float) -> None:
+        """The final answer to a page or sitemap, to a visit of one, or to a HEAD without a GET.
+
+        Neither the funnel nor the ordering counts a sitemap.
+        """
+        is_sitemap = lease.step is Step.SITEMAP
+        visits = self._visits if lease.step is not Step.HEAD else None
+        is_visit = visits is not None and bool(link.visit)
         state = visits.before(link) if visits is not None else None
-        if state is not None and link.visit:
-            links, cash = self._ordering.spend_again(outcome.links, state.weight)
+        links: Sequence[Link] = outcome.links
+        cash: float | None = None
+        if is_sitemap:
+            if not is_visit:
+                self._ordering.forfeit(link)
+        elif state is not None and is_visit:
+            links, cash = self._ordering.spend_again(links, state.weight)
         else:
             if state is not None and state.is_first:
                 state.weight = self._ordering.worth(link)
-            links, cash = self._ordering.spend(link, outcome.links)
+            links, cash = self._ordering.spend(link, links)
         self._candidates.put(links, now, cash=cash)
         host.queue.drop()
-        found = ""
-        if visits is not None and link.visit:  # the funnel has counted it at its first answer
-            found = visits.found(link, outcome)
+        if is_sitemap:
+            self._candidates.sitemaps.ended(link, own_only=outcome.own_only)
+            self._counters.sitemaps[f"{outcome.status // 100}xx"] += 1
+        elif is_visit:  # the funnel has counted it at its first answer
             self._counters.count_visit(outcome.status, outcome.wall)
         else:
             self._counters.count_code(outcome.status, outcome.wall)
-            self._counters.count_ended(link.url)
             if link.sitemap:
                 self._candidates.listed.fetched(link.url)
             self._ordering.visited(host.name)
-        self._endings.done(host, lease, outcome, now, found)
-        if visits is not None and state is not None:
-            visits.fetched(link, outcome, state)
-
-    def _sitemap_done(
-        self, host: Host, lease: Lease, link: Link, outcome: Fetched, now: float
-    ) -> None:
-        """The final answer to a sitemap. Neither the funnel nor the ordering counts it."""
-        if not link.visit:
-            self._ordering.forfeit(link)
+        if not is_visit:
             self._counters.count_ended(link.url)
-        self._candidates.put(outcome.links, now)
-        self._candidates.sitemaps.ended(link, own_only=outcome.own_only)
-        host.queue.drop()
-        self._counters.sitemaps[f"{outcome.status // 100}xx"] += 1
-        visits = self._visits
-        state = visits.before(link) if visits is not None else None
-        found = visits.found(link, outcome) if visits is not None and link.visit else ""
+        found = visits.found(link, outcome) if visits is not None and is_visit else ""
         self._endings.done(host, lease, outcome, now, found)
         if visits is not None and state is not None:
             visits.fetched(link, outcome, state)

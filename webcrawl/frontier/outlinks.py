@@ -100,10 +100,6 @@ class Outlinks:
                 links.append(Link(url, host, depth, via=via, sitemap=kind, lastmod=lastmod))
         return OfSitemap(links, foreign)
 
-    def names_sitemap(self, url: str) -> bool:
-        """Whether a sitemap at `url`, which a robots.txt names, is in scope. Counts a refusal."""
-        return self.reads_sitemaps and not self.refuses(url, host_of(url))
-
     def of_moved_sitemap(self, url: str, sitemap: Link) -> Link | None:
         """The link of a redirect from `sitemap` to `url`, read for the same host; None if scope
         refuses it.

@@ -11,7 +11,7 @@ a name for each file and host, and two numbers for each host.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from webcrawl.frontier.caps import CapReason, Caps
 from webcrawl.frontier.disk.store import Store
@@ -21,19 +21,6 @@ from webcrawl.parse.urls import host_of
 
 GUESSED: Final = "/sitemap.xml"  # in place of the URLs that a robots.txt names (SITEMAPS=guess)
 _ALSO_PAGES_MAX: Final = 2_000  # beyond, such a file is asked for as a page too
-
-
-class SitemapName(NamedTuple):
-    """The names of one sitemap.
-
-    text -- of the file, as it is read for one host
-    own_only -- known once it has turned out that the file lists only URLs of its own host
-    is_foreign -- it is read for another host than its own
-    """
-
-    text: str
-    own_only: str
-    is_foreign: bool
 
 
 def links_of_robots(robots_task: RobotsTask, rules: RobotsRules, depth_max: int) -> list[Link]:
@@ -55,11 +42,16 @@ def host_of_naming(sitemap: Link) -> str:
     return host_of(sitemap.via) if sitemap.via else sitemap.host
 
 
-def name_of(sitemap: Link) -> SitemapName:
-    url, naming = sitemap.url, host_of_naming(sitemap)
-    is_foreign = naming != sitemap.host
-    text = f"{url} sitemap of {naming}" if is_foreign else f"{url} sitemap"
-    return SitemapName(text, f"{url} sitemap, own only", is_foreign)
+def name_of(sitemap: Link) -> str:
+    """The name of a file, as it is read for one host."""
+    naming = host_of_naming(sitemap)
+    text = f"{sitemap.url} sitemap"
+    return text if naming == sitemap.host else f"{text} of {naming}"
+
+
+def own_only_of(sitemap: Link) -> str:
+    """A name that is known once it has turned out that the file lists only URLs of its own host."""
+    return f"{sitemap.url} sitemap, own only"
 
 
 class SitemapFiles:
@@ -82,10 +74,10 @@ class SitemapFiles:
         It is known from then on, as a page too. A file of which all URLs are of its own host is
         fetched once for all hosts.
         """
-        name = name_of(sitemap)
-        if name.is_foreign and self._seen.has(name.own_only):
+        is_foreign = host_of_naming(sitemap) != sitemap.host
+        if is_foreign and self._seen.has(own_only_of(sitemap)):
             return False, True
-        is_new, page_is_new = self._seen.add_each([name.text, sitemap.url])
+        is_new, page_is_new = self._seen.add_each([name_of(sitemap), sitemap.url])
         if is_new and not page_is_new and len(self._also_pages) < _ALSO_PAGES_MAX:
             self._also_pages.add(sitemap.url)
         return is_new, not page_is_new
@@ -116,4 +108,4 @@ class SitemapFiles:
     def ended(self, sitemap: Link, *, own_only: bool) -> None:
         """`sitemap` was read."""
         if own_only:
-            self._seen.add_each([name_of(sitemap).own_only])
+            self._seen.add_each([own_only_of(sitemap)])

@@ -7,9 +7,9 @@ nothing.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from webcrawl.crawllog.files import CrawlLog
 from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.backlog import Backlog
 from webcrawl.frontier.base import Policy
@@ -17,44 +17,67 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.endings import Endings
-from webcrawl.frontier.mailbox import Mailbox
+from webcrawl.frontier.mailbox import Abroad, Mailbox
 from webcrawl.frontier.orderings import Level, Ordering
 
 if TYPE_CHECKING:
     from webcrawl.frontier.visits import Visits
 
 
-@dataclass(slots=True)
+class Given(TypedDict, total=False):
+    """What a crawl is given beside its policy, and keeps for one run.
+
+    active_max -- active hosts at most
+    now, utc_s -- the beginning of the run (monotonic), and what makes UTC of such times
+    abroad -- this is one of several hubs, and these are the others
+    mail_after -- the mail to them has higher numbers
+    addresses -- the IP addresses, if others ask them too
+    others_ask_s -- fetchers of an earlier run may send requests for so long (`hub`)
+    """
+
+    ordering: Ordering | None
+    caps: Caps | None
+    active_max: int
+    now: float
+    utc_s: float
+    abroad: Abroad | None
+    mail_after: int
+    addresses: Addresses | None
+    others_ask_s: float
+
+
 class CoreState:
     """Times are monotonic seconds.
 
-    began_at -- the beginning of this run
     asked_until -- fetchers of an earlier run may send requests until then
-    active_max -- active hosts at most
-    addresses -- the IP addresses, if others ask them too
     mailbox -- None: all hosts are ours
     visits -- None: this crawl has never had RECRAWL
     """
 
-    store: Store
-    endings: Endings
-    policy: Policy = field(default_factory=Policy)
-    ordering: Ordering = field(default_factory=Level)
-    caps: Caps = field(default_factory=Caps)
-    counters: Counters = field(default_factory=Counters)
-    began_at: float = 0.0
-    asked_until: float = 0.0
-    active_max: int = sys.maxsize
-    addresses: Addresses | None = None
-    mailbox: Mailbox | None = None
     visits: Visits | None = None
-    backlog: Backlog = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.ordering.open(self.store)
-        self.caps.counts, self.caps.shared = self.store.counts("caps"), self.addresses
-        is_recrawl = self.policy.recrawl is not None
-        foreign_tasks = self.mailbox.robots_tasks if self.mailbox is not None else ()
+    def __init__(
+        self, store: Store, policy: Policy, log: CrawlLog | None = None, **given: Unpack[Given]
+    ) -> None:
+        self.store = store
+        self.policy = policy
+        self.endings = Endings(store, log, given.get("utc_s", 0.0))
+        self.counters = Counters()
+        self.began_at = given.get("now", 0.0)
+        self.asked_until = self.began_at + given.get("others_ask_s", 0.0)
+        self.active_max = given.get("active_max", sys.maxsize)
+        self.addresses = given.get("addresses")
+        self.ordering = given.get("ordering") or Level()
+        self.ordering.open(store)
+        self.caps = given.get("caps") or Caps()
+        self.caps.counts, self.caps.shared = store.counts("caps"), self.addresses
+        abroad = given.get("abroad")
+        self.mailbox: Mailbox | None = None
+        if abroad is not None or "mail" in store.numbers:
+            self.mailbox = Mailbox(store, abroad, given.get("mail_after", 0))
         self.backlog = Backlog(
-            self.counters, self.began_at, is_recrawl=is_recrawl, foreign_tasks=foreign_tasks
+            self.counters,
+            self.began_at,
+            is_recrawl=policy.recrawl is not None,
+            foreign_tasks=self.mailbox.robots_tasks if self.mailbox is not None else (),
         )

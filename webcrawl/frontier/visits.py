@@ -197,7 +197,7 @@ class Visits:
         found = self._line.find(url)
         if found is None:
             return []
-        self._line.take(url, found[0])
+        self._line.remove(url, found[0])
         self.queued += 1
         return [self._link(url, VisitState.of_row(found[1]))]
 

@@ -12,9 +12,9 @@ has leases again, the process is notified and the owner waits before it acquires
 while the owner is the busier of the two.
 
 The target is n answered pages. A page is leased only if it may count: answered pages and leased
-pages together are at most n, so the target is exact whatever happens to the leases. No host is
-admitted while the admitted hosts can give all the pages that are missing. When all pages that are
-missing are leased, and others are ready, each process ends its slow pages (`has_spare`).
+pages together are at most n, so the target is exact whatever happens to the leases. When all pages
+that are missing are leased, no host is admitted, and if others are ready, each process ends its
+slow pages (`has_spare`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
@@ -37,6 +37,8 @@ from webcrawl.scope.hostrules import HostRule
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
+
+T = TypeVar("T")
 
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
@@ -202,10 +204,6 @@ class FrontierServer(Frontier):
     def crawled(self) -> int:
         return self.counters.crawled if self.whole is None else self.whole.crawled
 
-    @property
-    def supply(self) -> int:
-        return self._frontier.supply
-
     async def overview(self, now: float, limit: int) -> Overview:
         return await self._frontier.overview(now, limit)
 
@@ -214,8 +212,8 @@ class FrontierServer(Frontier):
             return self.whole.has_ended
         return self._frontier.is_finished()
 
-    def inspect(self) -> Inspection | None:
-        return self._frontier.inspect()
+    async def inspect(self, look: Callable[[Inspection], T]) -> T:
+        return await self._frontier.inspect(look)
 
     async def close(self) -> None:
         """End the crawl in all processes, wait for them at most `grace_s`, close the frontier."""
@@ -280,10 +278,10 @@ class FrontierServer(Frontier):
         self._notify_members(time.monotonic())
 
     def _missing_pages(self, now: float) -> int:
-        """The number of pages that hosts not admitted yet must give."""
+        """The number of pages that hosts not admitted yet may have to give."""
         if self.whole is not None:  # places come in portions, and hosts need time to be admitted
-            return self.whole.goal - self.whole.crawled - self._frontier.supply
-        return self._room + self._waits(now) - self._frontier.supply
+            return self.whole.goal - self.whole.crawled
+        return self._room + self._waits(now)
 
     def _waits(self, now: float) -> bool:
         """Whether nothing was leased for a while: all pages under way may be slow."""

@@ -1,24 +1,20 @@
 """What the control server answers with, from the state of the running crawl. Knows no HTTP.
 
 Invariants: a snapshot is made only for a reader, and at most once per SNAPSHOT_S for all readers.
-The frontier's rows are read in a thread.
+The frontier's rows are read on its thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 from scrapy.crawler import Crawler
-from scrapy.settings import BaseSettings
 
 from webcrawl.cluster.buckets import Buckets
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.executor import AdaptiveExecutor
-from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import SteeringError
 from webcrawl.live.metrics import exposition
@@ -27,7 +23,7 @@ from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError
 
 SNAPSHOT_S: Final = 1.0
-EXPLANATIONS_MAX: Final = 8  # waiting for the thread
+EXPLANATIONS_MAX: Final = 8  # at a time
 
 
 class RefusalError(Exception):
@@ -46,7 +42,6 @@ class LiveCrawl:
         self._snapshots = Snapshots(crawler)
         self._made_at = 0.0  # monotonic, when the making of the last snapshot began
         self._snapshot: asyncio.Future[dict[str, Any]] | None = None
-        self._executor = AdaptiveExecutor("explain")
         self._explaining = 0
 
     async def snapshot(self) -> bytes:
@@ -98,12 +93,11 @@ class LiveCrawl:
             return [*lines, f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
-        settings = self._crawler.settings
+        from webcrawl.tools.explain.explanation import explained  # noqa: PLC0415  (no crawl needs it)
+
         self._explaining += 1
         try:
-            return await self._executor.do(
-                lambda: _explained(settings, frontier.inspect, url), waits=True
-            )
+            return await frontier.inspect(lambda seen: explained(self._crawler.settings, seen, url))
         except (StoreError, ScopeError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:
@@ -134,15 +128,3 @@ class LiveCrawl:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _explained(
-    settings: BaseSettings, inspect: Callable[[], Inspection | None], url: str
-) -> list[str]:
-    """In the thread."""
-    from webcrawl.tools.explain.explanation import explained  # noqa: PLC0415  (no crawl needs it)
-
-    frontier = inspect()
-    if frontier is None:
-        raise StoreError("nothing can be explained: another process has the frontier")
-    return explained(settings, frontier, url)

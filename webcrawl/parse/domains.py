@@ -16,6 +16,11 @@ CACHED_HOSTS = 100_000  # about 20 MB
 _extract = TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=False)
 
 
+def is_address(host: str) -> bool:
+    """Whether `host` is an IP address: no top-level domain is all digits (RFC 3696, 2)."""
+    return ":" in host or host[-1:].isdigit()
+
+
 @lru_cache(maxsize=CACHED_HOSTS)
 def registered_domain(host: str) -> str:
     """Registered domain of a canonical `host`; `host` itself if it has none (an address,
@@ -30,7 +35,7 @@ def domain_and_suffix(host: str) -> tuple[str, str]:
     The suffix of an address and of a name without a dot is "". Not cached: 3 µs.
     """
     parts = _extract(host)
-    if parts.suffix or ":" in host or host[-1:].isdigit():  # known, or an IP address
+    if parts.suffix or is_address(host):
         return parts.top_domain_under_public_suffix or host, parts.suffix
     # An unlisted top-level domain is a public suffix (publicsuffix.org/list: "the rule is *").
     labels = host.split(".")[-2:]

@@ -19,7 +19,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
-from webcrawl.scope import Scope
+from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
@@ -67,19 +67,17 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         log_folder = None if build.is_debugging(crawler) else build.report_folder(settings)
         several = crawl_of(crawler).several
         frontier = build.frontier_from(settings, scope, rules, several, log_folder)
-    except StoreError as error:
+        frontier.orders = orders = _obey(frontier.commands, frontier, scope)
+    except (StoreError, ScopeError) as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), str(error))
-    frontier.orders = orders = _obey(frontier.commands, frontier, scope)
     return Opened(frontier, orders)
 
 
 def _obey(commands: Iterable[bytes], frontier: FrontierServer, scope: Scope) -> Orders:
     """Obey the commands of earlier runs, logged: target, and entries of `scope`. The orders."""
     before, setting = steered_by(commands), frontier.target
-    for problem in before.problems:
-        logger.warning("steering: %s", problem)
     for line in before.lines(setting):
         logger.info("%s", line)
     scope.extend(before.allow, before.deny)

@@ -23,7 +23,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
-from webcrawl.admission.runner import REDIRECTS
+from webcrawl.admission.sitemaps import REDIRECTS
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error

@@ -11,8 +11,7 @@ Read in this order:
 5. `frontier`: `LocalFrontier`, which the crawl uses: it locks the folder and runs the batches.
 6. `inspection`: reads a folder from outside, for `scrapy frontier` and `explain`.
 
-Rows, format 15; 1 more in one of several hubs (`frontier.mailbox`), 2 more with visits
-(`frontier.visits`). The database has one column family. The first byte of a key is the kind of the
+Rows. The database has one column family. The first byte of a key is the kind of the
 row, a constant in `rows`; a host's id is its number in order of discovery. After each kind: its
 writer and reader in a crawl; its reader in an `Inspection`.
 

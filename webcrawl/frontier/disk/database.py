@@ -91,12 +91,6 @@ class Database:
             except Exception as error:
                 raise self._broken(error) from None
 
-    @property
-    def opened(self) -> Rdict:
-        """RocksDB itself: for `View`."""
-        rows: Rdict = self._rows
-        return rows
-
     def get(self, key: bytes) -> bytes | None:
         if key in self._changes:
             return self._changes[key]

@@ -18,13 +18,11 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from webcrawl.crawllog.files import CrawlLog, Place
 from webcrawl.executor import AdaptiveExecutor
-from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.base import Frontier, Policy
-from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.folderlock import hold
@@ -32,9 +30,8 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.frontier.mailbox import Abroad
-from webcrawl.frontier.orderings import Ordering
 from webcrawl.frontier.overview import Overview
+from webcrawl.frontier.state import Given
 from webcrawl.frontier.store import StoreError
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
@@ -59,45 +56,31 @@ class LocalFrontier(Frontier):
         jobdir: Path | None,
         policy: Policy | None = None,
         *,
-        ordering: Ordering | None = None,
-        caps: Caps | None = None,
-        active_max: int = ACTIVE_HOSTS_MAX,
         identity: Identity | None = None,
         log_folder: Path | None = None,
-        now: float = 0.0,
-        utc_s: float = 0.0,
-        abroad: Abroad | None = None,
-        mail_after: int = 0,
-        addresses: Addresses | None = None,
         crawl: str = "",
-        others_ask_s: float = 0.0,
         refuses_hubs: bool = False,
         in_memory: bool = False,
+        **given: Unpack[Given],
     ) -> None:
         """Resume the crawl in `jobdir`, or begin one. StoreError if that fails.
 
-        `log_folder`: of the crawl log; LogError if it cannot be written. `now` is monotonic;
-        `now + utc_s` is UTC. `abroad`: this is one of several hubs, and these are the others.
-        `mail_after`: the mail to them has higher numbers. `addresses`: the IP addresses, if others
-        ask them too.
-        `crawl`: the ID of the crawl; "" is that of the folder.
-        `others_ask_s`: how long fetchers of an earlier run may send requests (`hub`).
-        `refuses_hubs`: a folder of one of several hubs is a StoreError. `in_memory`: without a
-        folder.
+        `log_folder`: of the crawl log; LogError if it cannot be written. `crawl`: the ID of the
+        crawl; "" is that of the folder. `refuses_hubs`: a folder of one of several hubs is a
+        StoreError. `in_memory`: without a folder.
         """
+        now, utc_s = given.get("now", 0.0), given.get("utc_s", 0.0)
+        has_mail = given.get("abroad") is not None
         with ExitStack() as opened:
             self._folder = None if in_memory else JobFolder(jobdir)
             path = None
             if self._folder is not None:
                 opened.callback(self._folder.close)
                 path = self._folder.path / FOLDER
-            has_mail = abroad is not None
             has_visits = policy is not None and policy.recrawl is not None
-            self._store = Store(
-                path, identity, now=now, utc_s=utc_s, has_mail=has_mail, has_visits=has_visits
-            )
+            self._store = Store(path, identity, now=now, utc_s=utc_s, has_visits=has_visits)
             opened.callback(self._store.close)
-            if refuses_hubs and self._store.has_mail:
+            if refuses_hubs and "mail" in self._store.numbers:
                 raise StoreError(
                     f"{path} is one of several hubs of a crawl: its links to the others would wait"
                     " for ever. Start it with its CLUSTER and CLUSTER_HUBS"
@@ -106,20 +89,8 @@ class LocalFrontier(Frontier):
             if log_folder is not None:
                 self.log = CrawlLog(log_folder, self.crawl_id, self._log_before(has_mail))
                 opened.callback(self.log.abandon)
-            self._state = CrawlState(
-                self._store,
-                policy,
-                ordering=ordering,
-                caps=caps,
-                active_max=active_max,
-                log=self.log,
-                now=now,
-                utc_s=utc_s,
-                abroad=abroad,
-                mail_after=mail_after,
-                addresses=addresses,
-                others_ask_s=others_ask_s,
-            )
+            given.setdefault("active_max", ACTIVE_HOSTS_MAX)
+            self._state = CrawlState(self._store, policy, log=self.log, **given)
             opened.pop_all()
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
@@ -135,7 +106,7 @@ class LocalFrontier(Frontier):
         self._broken: StoreError | None = None
         # Of one of several hubs, as of the last batch: see `CrawlState`.
         self._has_mail = has_mail
-        self._addresses = addresses
+        self._addresses = given.get("addresses")
         self.outbox: Mapping[int, tuple[int, int]] = {}
         self.inbox: Mapping[int, int] = {}
         self.fresh = 0
@@ -187,8 +158,13 @@ class LocalFrontier(Frontier):
         except StoreError:  # the release of the page raises it too; no later commit is possible
             return None
 
-    def inspect(self) -> Inspection:
-        return Inspection(self._store.view())
+    async def inspect(self, look: Callable[[Inspection], T]) -> T:
+        return await self._executor.do(lambda: look(self._inspection()), waits=True)
+
+    def _inspection(self) -> Inspection:
+        if self._broken is not None:  # part of a batch is in memory
+            raise self._broken
+        return Inspection(self._store.database)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._run(lambda: self._state.set_rules(rules, now))
@@ -223,10 +199,6 @@ class LocalFrontier(Frontier):
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         at = self._next_at[lane]
         return at if self._addresses is None or at == inf else min(at, self._addresses.next_at())
-
-    @property
-    def supply(self) -> int:
-        return self._state.supply
 
     async def overview(self, now: float, limit: int) -> Overview:
         return await self._run(lambda: self._state.overview(now, limit), moves=False)

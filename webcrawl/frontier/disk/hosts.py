@@ -55,7 +55,7 @@ class HostRows:
         if row is not None:
             return read_host(self._db, name, row, self._utc_s, self._run)
         self._hosts += 1
-        return Host(name, HostQueue(self._db, self._hosts))
+        return Host(name, HostQueue(self._db, self._hosts), {})
 
     def active_before(self) -> list[str]:
         """Names of the hosts that were active when an earlier run ended."""
@@ -199,7 +199,7 @@ def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Ho
     host_id, place, length, best = line
     queue = HostQueue(db, host_id, length, best and tuple(best))
     queue.place = place
-    host = Host(name, queue)
+    host = Host(name, queue, {})
     if place.startswith(rows.WAITING):
         host.state, host.rank = State.WAITING, rows.waiting_place(place)[0]
     elif place.startswith(rows.DEFERRED):

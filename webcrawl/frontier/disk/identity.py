@@ -8,6 +8,7 @@ StoreError and left unchanged.
 from __future__ import annotations
 
 import json
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,25 +17,20 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database, is_begun, refuse_lost_files
-from webcrawl.frontier.disk.seenrows import new_key
 from webcrawl.frontier.store import StoreError
 
 Identity = dict[str, Any]  # settings that distinguish this crawl from others, by name
 Row = dict[str, Any]  # the JSON of the identity, or of the numbers
 
 
-def check_folder(
-    folder: Path | None, settings: Identity, *, parts: int = 0
-) -> tuple[Row, list[str]]:
+def check_folder(folder: Path | None, settings: Identity) -> tuple[Row, list[str]]:
     """The identity of the crawl in `folder`, or of a new crawl, and warnings for the log.
 
-    `folder` is None for a crawl in memory, which is new. `parts`: the folder gets these
-    rows (`rows.MAILBOX`, `rows.VISITS`). Opens all files once, reads their ends and the log: about
-    a second for 100 GB.
+    `folder` is None for a crawl in memory, which is new. Opens all files once, reads their ends and
+    the log: about a second for 100 GB.
     """
-    form = rows.with_parts(rows.FORMAT, parts)
     if folder is None or not is_begun(folder):
-        return _new(settings, form), []
+        return _new(settings), []
     refuse_lost_files(folder)
     warnings = []
     try:
@@ -52,7 +48,7 @@ def check_folder(
     if before is None:
         if any(folder.glob("*.sst")):
             raise StoreError(f"{folder} cannot be used: it has files, but no rows")
-        return _new(settings, form), warnings
+        return _new(settings), warnings
     known = before["settings"]
     order = known.get("FRONTIER_ORDER")
     if order != settings.get("FRONTIER_ORDER"):
@@ -69,8 +65,7 @@ def check_folder(
         for name, value in settings.items()
         if value != known.get(name)
     ]
-    form = rows.with_parts(before["format"], parts)
-    return before | {"format": form, "settings": settings}, warnings
+    return before | {"settings": settings}, warnings
 
 
 def read_identity(db: Database) -> Row | None:
@@ -78,10 +73,9 @@ def read_identity(db: Database) -> Row | None:
     row = _read(db, rows.IDENTITY)
     if row is None:
         return None
-    if row.get("format") not in rows.FORMATS_READ:
-        readable = " and ".join(map(str, rows.FORMATS_READ))
+    if row.get("format") != rows.FORMAT:
         raise StoreError(
-            f"{db.folder} has format {row.get('format')}, this version reads {readable}"
+            f"{db.folder} has format {row.get('format')}, this version reads {rows.FORMAT}"
         )
     if not isinstance(row.get("seen_key"), int) or not isinstance(row.get("settings"), dict):
         raise _damaged(db, rows.IDENTITY)
@@ -102,12 +96,12 @@ def crawl_id(identity: Row) -> str:
     return f"{digits:0<14}-{xxh3_64_intdigest(b'%d' % identity['seen_key']) & 0xFFFFFF:06x}"
 
 
-def _new(settings: Identity, form: int) -> Row:
+def _new(settings: Identity) -> Row:
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return {
-        "format": form,
+        "format": rows.FORMAT,
         "created": created,
-        "seen_key": new_key(),
+        "seen_key": secrets.randbits(64),
         "settings": settings,
     }
 

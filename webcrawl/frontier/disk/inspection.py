@@ -1,4 +1,4 @@
-"""Reads a frontier on disk from another process, also while its crawl runs.
+"""Reads a frontier on disk from another process, also while its crawl runs; or from its own.
 
 An `Inspection` sees the last commit before it was opened, and changes nothing. Times are UTC. Does
 not explain why a URL is where it is: `webcrawl.tools.explain` does.
@@ -25,10 +25,11 @@ from webcrawl.frontier.disk.database import Database, is_begun, size_bytes
 from webcrawl.frontier.disk.hosts import read_host
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.disk.queue import HostQueue
-from webcrawl.frontier.disk.seenrows import fingerprint
+from webcrawl.frontier.disk.seenrows import SeenRows
+from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import VISIT_PRIORITY, Link
-from webcrawl.frontier.orderings import ORDERINGS
+from webcrawl.frontier.lease import Link
+from webcrawl.frontier.orderings import ORDERINGS, Ordering
 from webcrawl.frontier.store import StoreError, UrlStatus
 from webcrawl.frontier.trust import TRUST
 from webcrawl.frontier.visitstate import VisitState
@@ -63,24 +64,24 @@ class Inspection:
     """A crawl as of its last commit. Any method raises StoreError if a file is damaged."""
 
     def __init__(self, of: Path | Database) -> None:
-        """Of a folder, or of a database that is open. StoreError if it holds no frontier."""
+        """Of a folder, until `close`; or of the own crawl. StoreError without a frontier."""
         with ExitStack() as opened:
-            if isinstance(of, Path) and not os.access(of, os.W_OK) and of.is_dir():
-                of = opened.enter_context(_writable(of))
-            self._db = _opened(of) if isinstance(of, Path) else of
-            opened.callback(self._db.close)
+            if isinstance(of, Path):
+                if not os.access(of, os.W_OK) and of.is_dir():
+                    of = opened.enter_context(_writable(of))
+                of = _opened(of)
+                opened.callback(of.close)
+            self._db = of
             identity = read_identity(self._db)
             if identity is None:
                 raise StoreError(f"{self._db.folder} is no frontier: it is empty")
             self._opened = opened.pop_all()
-        self._key: int = identity["seen_key"]
+        self._seen = SeenRows(self._db, identity["seen_key"])
         self.begun: str = identity["created"]
         self.settings: dict[str, Any] = identity["settings"]  # those that identify the crawl
         self.order = str(self.settings.get("FRONTIER_ORDER", ""))
-        # With visits the priorities of some orderings begin at 1 (`candidates`).
-        has_visits = rows.has(identity["format"], rows.VISITS)
-        first = ORDERINGS[self.order].first if self.order in ORDERINGS else VISIT_PRIORITY + 1
-        self.shift = int(has_visits and first <= VISIT_PRIORITY)
+        ordering = ORDERINGS.get(self.order, Ordering)
+        self.shift = 1 - ordering.shown_from  # of the priorities in rows
         numbers = read_numbers(self._db) or {}
         self.run: int = numbers.get("run", 0)  # number of the last run
         self.run_began: float = numbers.get("began", 0.0)
@@ -122,20 +123,14 @@ class Inspection:
 
     def status(self, url: str) -> UrlStatus | None:
         """The outcome of `url`, None before it has one. KeyError if it was never queued."""
-        row = self._db.get(rows.SEEN + fingerprint(url, self._key))
-        if row is None:
+        if not self._seen.has(url):
             raise KeyError(url)
-        return rows.read_status(row)
+        return self._seen.status(url)
 
     def visit(self, url: str) -> tuple[float, VisitState] | None:
         """When `url` is visited again (UTC) and what is known of it; None if it is not waiting."""
-        status = self.status(url)
-        if status is None or not status.visit_ms:
-            return None
-        row = self._db.get(rows.visit_key(status.visit_ms, fingerprint(url, self._key)))
-        if row is None:
-            return None
-        return status.visit_ms / 1000, VisitState.of_row(rows.read_visit(row)[1])
+        found = VisitRows(self._db, self._seen, 0.0).find(url)
+        return (found[0], VisitState.of_row(found[1])) if found is not None else None
 
     def is_trusted(self, host: str) -> bool:
         """Whether `host` gets conditional requests (RECRAWL)."""

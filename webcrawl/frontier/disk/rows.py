@@ -1,4 +1,4 @@
-"""The rows of the frontier: keys and values of each kind, as bytes (formats 15 to 18).
+"""The rows of the frontier: keys and values of each kind, as bytes.
 
 Owns the format on disk. The folder's docstring (`webcrawl.frontier.disk`) has the table of all
 kinds. Does no I/O.
@@ -25,10 +25,7 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import Credit, StoreError, UrlStatus
 from webcrawl.items import Original
 
-FORMAT = 15  # of all rows; raised by a change that an older version would misread
-# Added to FORMAT for rows that not all folders have: the mail of a hub, and visits.
-MAILBOX, VISITS = 1, 2
-FORMATS_READ = range(FORMAT, FORMAT + MAILBOX + VISITS + 1)
+FORMAT = 19  # of all rows; raised by each change of them
 
 SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"s", b"q", b"h", b"w", b"t"),
@@ -69,16 +66,6 @@ read_plain = _reader(list[Any])
 read_visit = _reader(tuple[str, bytes])  # (URL, row of its state)
 _read_credit: Callable[[bytes], Credit] = _reader(Credit)  # type: ignore[arg-type]  # an alias
 _read_status = _reader(UrlStatus)
-
-
-def has(form: int, part: int) -> bool:
-    """Whether a folder of format `form` has rows of `part`, MAILBOX or VISITS."""
-    return bool((form - FORMAT) & part)
-
-
-def with_parts(form: int, parts: int) -> int:
-    """The format of a folder of format `form` that gets rows of `parts` too."""
-    return FORMAT + ((form - FORMAT) | parts)
 
 
 def read_credit(row: bytes) -> Credit | None:

@@ -11,7 +11,6 @@ billion other URLs has a probability of 1.5e-21.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 
 from xxhash import xxh3_128_digest
@@ -23,11 +22,6 @@ from webcrawl.frontier.store import Credit, UrlStatus
 # In the cache, of a URL that `undated` has looked up in vain. It is no credit.
 _NOT_UNDATED = b"-"
 _RECENT_SLOTS = 1 << 17
-
-
-def new_key() -> int:
-    """A key for the fingerprints of one crawl."""
-    return secrets.randbits(64)
 
 
 def fingerprint(url: str, key: int) -> bytes:

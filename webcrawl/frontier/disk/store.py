@@ -26,7 +26,6 @@ from webcrawl.frontier.disk.hosts import HostRows
 from webcrawl.frontier.disk.identity import Identity, check_folder, crawl_id, read_numbers
 from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import RecentRows, SeenRows
-from webcrawl.frontier.disk.view import View
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Link
@@ -62,16 +61,14 @@ class Store:
         *,
         now: float = 0.0,
         utc_s: float = 0.0,
-        has_mail: bool = False,
         has_visits: bool = False,
     ) -> None:
         """Resume the crawl in `folder`, or begin one. StoreError if that fails.
 
-        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`. `has_mail`: the
-        store is given mail. `has_visits`: it is given visits.
+        `now` is monotonic; rows have UTC, which is a monotonic time plus `utc_s`. `has_visits`:
+        this run visits pages again, even if no earlier one did.
         """
-        parts = rows.MAILBOX * has_mail | rows.VISITS * has_visits
-        row, self.warnings = check_folder(folder, identity or {}, parts=parts)
+        row, self.warnings = check_folder(folder, identity or {})
         self._db = Database(folder)
         with ExitStack() as opened:
             opened.callback(self._db.close)
@@ -80,7 +77,6 @@ class Store:
             numbers = read_numbers(self._db)
             opened.pop_all()
         self.crawl_id = crawl_id(row)
-        self.has_mail = rows.has(row["format"], rows.MAILBOX)
         self.resumed = numbers is not None
         self.numbers: Numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in
@@ -94,12 +90,13 @@ class Store:
         self._mail: dict[int, RowLine] = {}  # by hub
         self.seen = SeenRows(self._db, row["seen_key"])
         self.visits: VisitRows | None = None
-        if rows.has(row["format"], rows.VISITS):
+        if has_visits or "visits" in self.numbers:
             self.visits = VisitRows(self._db, self.seen, self.utc_s)
 
-    def view(self) -> View:
-        """The last commit, for a reader in another thread. StoreError if the store is closed."""
-        return View(self._db)
+    @property
+    def database(self) -> Database:
+        """For an `Inspection`, between two batches."""
+        return self._db
 
     def checkpoint(self, folder: Path) -> None:
         """Write the last commit to `folder`, which must not exist. StoreError."""

@@ -61,12 +61,7 @@ class VisitRows:
         return status.visit_ms / 1000 - self._utc_s, rows.read_visit(row)[1]
 
     def remove(self, url: str, at: float) -> None:
-        """Remove the row that `find` has found."""
-        self.take(url, at)
-        self.set_due(url, 0)
-
-    def take(self, url: str, at: float) -> None:
-        """Remove the row that `find` has found: as `take_due`, for a page that will be queued."""
+        """Remove the row that `find` has found, of a page that is queued or added again."""
         at_ms = round((at + self._utc_s) * 1000)
         self._line.remove(rows.visit_key(at_ms, self._seen.fingerprint(url)))
 

@@ -112,11 +112,10 @@ def _which_hub(jobdir: Path) -> list[str]:
 
 def _commands(frontier: Inspection) -> list[str]:
     """Lines for the commands that later runs obey."""
-    lines = []
-    for number, row in enumerate(frontier.commands(), 1):
-        steered = steered_by([row])
-        said = (f"{shown(c.command, c.arguments)}, from {c.time}" for c in steered.commands)
-        lines += [f"{number:10,} {each}" for each in (*said, *steered.problems)]
+    lines = [
+        f"{number:10,} {shown(each.command, each.arguments)}, from {each.time}"
+        for number, each in enumerate(steered_by(frontier.commands()).commands, 1)
+    ]
     return ["", "Commands of scrapy ctl, which --forget takes back", *lines] if lines else []
 
 

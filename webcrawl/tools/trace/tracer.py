@@ -23,7 +23,8 @@ from webcrawl.admission.robotspolicy import (
     RobotsAnswer,
     robots_answer,
 )
-from webcrawl.admission.runner import REDIRECTS, read_robots
+from webcrawl.admission.runner import read_robots
+from webcrawl.admission.sitemaps import REDIRECTS
 from webcrawl.config.build import reading_from, robots_reader, robots_token
 from webcrawl.config.fetch import content_type_test
 from webcrawl.config.table import read
