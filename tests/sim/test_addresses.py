@@ -280,7 +280,7 @@ async def befall(world: World, seconds: float) -> None:
                 bus.is_cut = True
                 loop.call_later(away_s, setattr, bus, "is_cut", False)
             case "part":
-                subject = peer_subject((number + random.choice([1, 2])) % 3)
+                subject = peer_subject((number + random.choice([1, 2])) % 3, number)
                 bus.unheard.add(subject)
                 loop.call_later(2.0 * away_s, bus.unheard.discard, subject)
 

@@ -155,7 +155,7 @@ class World:
                 await asyncio.sleep(random.expovariate(1 / 5))
                 self.hubs[number] = self.hub(number, hubs)
             case "part" if hubs > 1:
-                self._part(hub, (number + random.randrange(1, hubs)) % hubs)
+                self._part(hub, number, (number + random.randrange(1, hubs)) % hubs)
             case "checkpoint":
                 self._make_checkpoint(hub, number)
             case "restore" if number in self.saved:
@@ -197,9 +197,9 @@ class World:
         until = now() + self.random.expovariate(1 / 15)
         machine.bus.stopped_until = max(machine.bus.stopped_until, until)
 
-    def _part(self, hub: HubMachine, other: int) -> None:
+    def _part(self, hub: HubMachine, number: int, other: int) -> None:
         """Let `other` not hear `hub`, which all others hear."""
-        subject = peer_subject(other)
+        subject = peer_subject(other, number)
         hub.bus.unheard.add(subject)
         seconds = self.random.expovariate(1 / 20)
         asyncio.get_running_loop().call_later(seconds, hub.bus.unheard.discard, subject)

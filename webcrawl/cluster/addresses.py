@@ -23,7 +23,7 @@ from msgspec import Meta
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.cluster.packets import Letter
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.turns import Asker, Owner, Turn
 from webcrawl.fetch.proxy import real_address
@@ -139,12 +139,12 @@ class HubAddresses:
         """
         self._peers, self._count_pages = peers, count
         self._on_freed, self._on_recall = on_freed, on_recall
-        peers.on_begin(self._begins)
-        peers.on_end(self._ends)
-        peers.on_lost(self._lost)
-        peers.on_letter(Using, self._take_uses)
-        peers.on_letter(Wants, self._take_wants)
-        peers.on_letter(Gives, self._take_gives)
+        letters: Letters = {
+            Using: self._take_uses,
+            Wants: self._take_wants,
+            Gives: self._take_gives,
+        }
+        peers.add(Listener(letters, self._begins, self._ends, self._lost))
 
     # For the frontier
 

@@ -40,7 +40,7 @@ from webcrawl.cluster.letters import (
     read_rows,
     write_rows,
 )
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.mailbox import JUMP
@@ -112,10 +112,8 @@ class Courier:
         self._synced_out: Mapping[int, tuple[int, int]] = {}
         self._synced_in: Mapping[int, int] = {}
         self._synced_at = clock()
-        peers.on_begin(self._begin)
-        peers.on_end(self._end)
-        peers.on_letter(MailRows, self._take_rows)
-        peers.on_letter(MailApplied, self._take_applied)
+        letters: Letters = {MailRows: self._take_rows, MailApplied: self._take_applied}
+        peers.add(Listener(letters, self._begin, self._end))
 
     def __repr__(self) -> str:
         return f"<Courier: {self.unapplied} to be applied elsewhere, {len(self._arrived)} here>"

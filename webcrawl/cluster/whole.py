@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.cluster.packets import Letter
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.steering import OBEY_S, HubSteering, Obedient
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.target import Leader, Report, Share, Word
@@ -104,22 +104,19 @@ class WholeCrawl:
         self._counted_at = self._busy_at = clock()
         self._was_held = True
         self._line, self._line_at = "", 0.0
-        self._listen()
-
-    def __repr__(self) -> str:
-        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
-
-    def _listen(self) -> None:
-        peers = self._peers
-        peers.on_begin(self._begin)
-        peers.on_end(self._end_session)
-        peers.on_letter(Count, self.views.hear)
-        peers.on_letter(End, self._hear_end)
-        peers.on_letter(Word, self._hear_word)
-        peers.on_letter(Report, self._leader.hear)
+        letters: Letters = {
+            Count: self.views.hear,
+            End: self._hear_end,
+            Word: self._hear_word,
+            Report: self._leader.hear,
+        }
+        peers.add(Listener(letters, self._begin, self._end_session))
         if self.number == 0:
             self._leader.begin(0)
             self.share.steer()
+
+    def __repr__(self) -> str:
+        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
 
     # Sessions
 
