@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,7 @@ from tests.sim.web import IP_DELAY_S, LONGEST_FETCH_S, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import PAUSE_S
 from webcrawl.cluster.fetching import HubFrontier
@@ -120,7 +121,7 @@ class RemoteMachine(Machine):
         ]  # fmt: skip
         for each in self.remotes:
             each.machine = self
-        self._hub_of_host = Buckets(hubs).hub_of
+        self._hub_of_host = partial(hub_of, hubs=hubs)
         remote = AllHubs(self.remotes, self._hub_of_host) if hubs > 1 else self.remotes[0]
         self._unsure: dict[Lease, str] = {}  # released, and the hub has not answered
         super().__init__(web, judge, remote, net.random, bus)

@@ -25,7 +25,7 @@ from tests.sim.processes import copy_frontier, kill_frontier
 from tests.sim.test_hub import SEEDS, virtual_time
 from tests.unit.virtualtime import now
 from webcrawl.cluster import courier, letters
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import OtherHubs, hub_of
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
 from webcrawl.cluster.letters import ROWS_MAX
@@ -51,7 +51,7 @@ class Hub:
         self.net, self.folder, self.number = net, folder, number
         self.claim = Claim("crawl", number, hubs)
         self.has_checkpoints = has_checkpoints
-        self.buckets = Buckets(hubs)
+        self.hubs = hubs
         self.refusal = ""
         self.epoch = 0
         self.applied: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class Hub:
             new_name=self.names.__next__,
         )
         self.peers.serves_until = float("inf")
-        abroad, mail_after = self.buckets.abroad(self.number), self.claim.mail_after
+        abroad, mail_after = OtherHubs(self.number, self.hubs), self.claim.mail_after
         self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
         self._watch(self.frontier)
         self.courier = Courier(
@@ -156,7 +156,7 @@ class Hub:
     def hosts_of(self, hub: int, number: int) -> list[str]:
         """Some hosts of `hub`."""
         hosts = (f"h{n}.example" for n in count())
-        found = (host for host in hosts if self.buckets.hub_of(host) == hub)
+        found = (host for host in hosts if hub_of(host, self.hubs) == hub)
         return [next(found) for _ in range(number)]
 
     def urls_for(self, hub: int, first: int, end: int) -> list[str]:
@@ -383,7 +383,7 @@ def judge(hubs: list[Hub]) -> None:
         assert not hub.refusal
         assert not hub.courier.lost
         known = {url for other in hubs for url in other.put_urls}
-        mine = {url for url in known if hub.buckets.hub_of(url.split("/")[2]) == hub.number}
+        mine = {url for url in known if hub_of(url.split("/")[2], hub.hubs) == hub.number}
         assert mine - hub.applied.keys() == set()
         assert max(hub.applied.values(), default=1) == 1
         assert hub.courier.unapplied == 0

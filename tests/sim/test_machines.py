@@ -25,7 +25,7 @@ from tests.sim.test_hub import SEEDS, Plant, virtual_time
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import HubAddresses
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.fetching import HubFrontier
@@ -188,7 +188,7 @@ class World:
         shutil.rmtree(folder)
         shutil.copytree(self.folder / f"saved {number}", folder)
         mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number])
-        lost = {host for host in self.web.hosts if Buckets(hubs).hub_of(host) == number}
+        lost = {host for host in self.web.hosts if hub_of(host, hubs) == number}
         since = judge.answers - self.saved[number].done
         judge.excused += Counter({u: n for u, n in since.items() if host_of(u) in lost})
         judge._known -= lost  # what robots.txt has said

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from webcrawl.cluster import whole
 from webcrawl.cluster.addresses import HubAddresses
-from webcrawl.cluster.buckets import Abroad, Buckets
+from webcrawl.cluster.buckets import OtherHubs
 from webcrawl.cluster.bus import Bus, cancel_all
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import Courier
@@ -58,7 +58,7 @@ class SeveralHubs:
         self.bus = bus
         self.claim = claim
         self.addresses = addresses
-        self.abroad: Abroad = Buckets(claim.hubs).abroad(claim.number)
+        self.abroad = OtherHubs(claim.number, claim.hubs)
         self.peers = Peers(
             bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
         )
