@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -96,20 +97,22 @@ def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
     if claim is None:
         wanted = config.record_of(crawler, arguments, new_crawl_id())
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            claim = runner.run(_claim_on_bus(config.bus_from(crawler.settings), wanted))
+            claimant = f"{socket.gethostname()}:{jobdir.absolute()}"
+            bus = config.bus_from(crawler.settings)
+            claim = runner.run(_claim_on_bus(bus, wanted, claimant))
         write_claim(jobdir, claim)
     if claim.hubs != hubs:
         raise SettingError("CLUSTER_HUBS", hubs, f"{claim.hubs}, with which JOBDIR was begun")
     return claim
 
 
-async def _claim_on_bus(bus: Bus, wanted: CrawlRecord) -> Claim:
+async def _claim_on_bus(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:
     await open_bus(bus, _say)
     said = ""
     try:
         while True:
             try:
-                return await claim_number(bus, wanted, config.new_name(), _say)
+                return await claim_number(bus, wanted, claimant)
             except Refused:
                 raise
             except BusError as error:
