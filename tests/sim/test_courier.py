@@ -139,7 +139,7 @@ class Hub:
         """The machine is lost: the last checkpoint takes its place."""
         self.kill()
         self._set_back(self.folder / "checkpoint", self.of_checkpoint)
-        mark_restored(self.folder / FOLDER, self.claim, self.epoch)
+        mark_restored(self.folder / FOLDER, self.claim, self.epoch * JUMP)
 
     def begin_empty(self) -> None:
         """The machine is lost, and has no checkpoint."""

@@ -37,6 +37,7 @@ from webcrawl.cluster.restoring import mark_restored
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.cluster.streams import Stream
 from webcrawl.frontier.disk.frontier import FOLDER
+from webcrawl.frontier.mailbox import JUMP
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of
 
@@ -187,7 +188,7 @@ class World:
         folder, judge = self.folder / str(number) / FOLDER, self.judge
         shutil.rmtree(folder)
         shutil.copytree(self.folder / f"saved {number}", folder)
-        mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number])
+        mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number] * JUMP)
         lost = {host for host in self.web.hosts if hub_of(host, hubs) == number}
         since = judge.answers - self.saved[number].done
         judge.excused += Counter({u: n for u, n in since.items() if host_of(u) in lost})

@@ -270,9 +270,9 @@ def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> Non
     assert asyncio.run(outbox()) == {0: (1, 1)}
     claim = replace(CLAIM, mail_after=JUMP)
     for _ in range(2):
-        restore_in_place(tmp_path, claim, epoch=1)
+        restore_in_place(tmp_path, claim, JUMP)
     assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
-    restore_in_place(tmp_path, claim, epoch=9)
+    restore_in_place(tmp_path, claim, 9 * JUMP)
     assert asyncio.run(outbox()) == {0: (1, 9 * JUMP + 1), 2: (9 * JUMP + 1, 9 * JUMP)}
 
 
