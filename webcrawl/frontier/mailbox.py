@@ -141,16 +141,16 @@ def unused_after(time: float) -> int:
     return int(time) << 30
 
 
-def jump(numbers: dict[str, Any], hubs: Iterable[int], after: int, unused_after: int) -> None:
+def jump(numbers: dict[str, Any], hubs: Iterable[int], after: int, at_least: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `hubs`.
 
     `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
-    `unused_after`: as of now.
+    `at_least`: `unused_after` of now.
     """
     outbox = numbers.setdefault("outbox", {})
     for hub in map(str, hubs):
         first, last = outbox.get(hub, (after + 1, after))
-        new_last = max(last + JUMP, unused_after)
+        new_last = max(last + JUMP, at_least)
         outbox[hub] = first if first <= last else new_last + 1, new_last
 
 
