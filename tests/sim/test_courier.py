@@ -26,6 +26,7 @@ from tests.sim.test_hub import SEEDS, virtual_time
 from tests.unit.virtualtime import now
 from webcrawl.cluster import courier, letters
 from webcrawl.cluster.buckets import OtherHubs, hub_of
+from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
 from webcrawl.cluster.letters import ROWS_MAX
@@ -84,7 +85,10 @@ class Hub:
         )
         if self.has_checkpoints:
             self.courier.set_kept({})
-        self._tasks = [asyncio.create_task(self._live()), asyncio.create_task(self.courier.run())]
+        self._tasks = [
+            asyncio.create_task(self._live()),
+            asyncio.create_task(repeat(PAUSE_S, self.courier.turn)),
+        ]
 
     def _watch(self, frontier: LocalFrontier) -> None:
         """Note what is applied, in the order in which it is."""
@@ -230,7 +234,7 @@ def test_a_receiver_that_does_not_apply_is_sent_few_batches(tmp_path: Path) -> N
         await first.put(first.urls_for(1, 0, (BATCHES_MAX + 3) * ROWS_MAX))
         await asyncio.sleep(30.0)
         assert len(second.courier._arrived) == BATCHES_MAX
-        second._tasks[1] = asyncio.create_task(second.courier.run())
+        second._tasks[1] = asyncio.create_task(repeat(PAUSE_S, second.courier.turn))
         await asyncio.sleep(3 * ROUND_S)
         assert second.applied.total() == (BATCHES_MAX + 3) * ROWS_MAX
 

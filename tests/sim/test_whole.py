@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from tests.sim.bus import Net, SimBus
 from tests.sim.network import Loop
 from tests.unit.virtualtime import now
+from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.ends import STOPPED, End, Ends
 from webcrawl.cluster.packets import TICK_S, Letter
@@ -26,7 +27,7 @@ from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.steering import Obey, Reached
 from webcrawl.cluster.target import PORTION_MAX, Leader, Report, Word
 from webcrawl.cluster.views import Count, State, Views
-from webcrawl.cluster.whole import WholeCrawl
+from webcrawl.cluster.whole import LOOK_S, STEP_S, WholeCrawl
 from webcrawl.frontier.counters import Counters
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
@@ -121,7 +122,9 @@ class Hub:
         self.kept = Orders()
         self.retried: list[tuple[str, ...]] = []
         self.has_stopped = False
-        works = self._live(), self._fetch(), self.whole.run()
+        whole = self.whole
+        rounds = repeat(STEP_S, whole.step), repeat(LOOK_S, whole.look_for_end)
+        works = self._live(), self._fetch(), *rounds
         self._tasks = [asyncio.create_task(each) for each in works]
 
     async def _live(self) -> None:

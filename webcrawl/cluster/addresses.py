@@ -145,12 +145,6 @@ class HubAddresses:
 
     # In the event loop
 
-    async def run(self) -> None:
-        """Send and look after idle turns, until this task is cancelled."""
-        while True:
-            self.tick()
-            await asyncio.sleep(BATCH_S)
-
     def tick(self) -> None:
         """Once each BATCH_S."""
         now = self._clock()

@@ -21,7 +21,6 @@ Memory: BATCHES_MAX batches for each other hub.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -44,7 +43,6 @@ from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.mailbox import JUMP
-from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -117,18 +115,6 @@ class Courier:
 
     def __repr__(self) -> str:
         return f"<Courier: {self.unapplied} to be applied elsewhere, {len(self._arrived)} here>"
-
-    async def run(self) -> None:
-        """Carry mail until this task is cancelled."""
-        while True:
-            try:
-                await self.turn()
-            except StoreError as error:  # the crawl ends by it
-                logger.debug("The courier ends: %s", error)
-                return
-            except Exception:  # our own fault: the mail stays, and is carried later
-                logger.exception("The courier failed in its round")
-            await asyncio.sleep(PAUSE_S)
 
     def set_kept(self, inbox: Mapping[int, int]) -> None:
         """The last checkpoint has `inbox`: what is in it is kept. There are checkpoints."""

@@ -147,21 +147,10 @@ class WholeCrawl:
         for hub in self._peers.others:
             self._peers.send(hub, letter)
 
-    async def run(self) -> None:
-        """Until this task is cancelled, which may be after the end."""
-        looks_at = 0.0
-        while True:
-            try:
-                self.step()
-                if self.away and self._clock() >= looks_at:
-                    looks_at = self._clock() + LOOK_S
-                    await self._look_for_record()
-            except Exception:  # our own fault: the crawl goes on
-                logger.exception("The hub failed in its round")
-            await asyncio.sleep(STEP_S)
-
-    async def _look_for_record(self) -> None:
-        """This hub may not have heard the end."""
+    async def look_for_end(self) -> None:
+        """Once each LOOK_S: this hub may not have heard the end."""
+        if not self.away:
+            return
         with suppress(BusError, TimeoutError):
             async with asyncio.timeout(LOOK_S):
                 reason = await self._ends.look()

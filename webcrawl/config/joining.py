@@ -15,10 +15,10 @@ from typing import Any
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
-from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.claims import Claim, ClaimError, claim_number, read_claim, write_claim
 from webcrawl.cluster.fetching import CHANGED
-from webcrawl.cluster.joining import RETRY_S, CrawlEndedError, open_bus, wait_for_brief
+from webcrawl.cluster.joining import CrawlEndedError, answered, open_bus, wait_for_brief
 from webcrawl.cluster.packets import Brief
 from webcrawl.cluster.records import CrawlRecord
 from webcrawl.config import cluster as config
@@ -108,18 +108,8 @@ def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
 
 async def _claim_on_bus(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:
     await open_bus(bus, _say)
-    said = ""
     try:
-        while True:
-            try:
-                return await claim_number(bus, wanted, claimant)
-            except Refused:
-                raise
-            except BusError as error:
-                if str(error) != said:
-                    said = str(error)
-                    _say(f"waits for the bus ({said})")
-                await asyncio.sleep(RETRY_S)
+        return await answered(lambda: claim_number(bus, wanted, claimant), _say)
     finally:
         await bus.close()
 
