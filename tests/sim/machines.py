@@ -182,7 +182,7 @@ class RemoteMachine(Machine):
 
 
 class HubMachine(Machine):
-    """A hub, which fetches too. One of several is a `cluster.several.Process`."""
+    """A hub, which fetches too. One of several is a `cluster.whole.Process`."""
 
     state: State = "running"
     elapsed_s = 0.0

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
 
-from webcrawl.cluster import whole
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
 from webcrawl.cluster.buckets import OtherHubs
 from webcrawl.cluster.bus import Bus, cancel_all, repeat
@@ -21,17 +19,10 @@ from webcrawl.cluster.ends import Ends
 from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.views import Views
-from webcrawl.cluster.whole import LOOK_S, STEP_S, WholeCrawl
+from webcrawl.cluster.whole import LOOK_S, STEP_S, Process, WholeCrawl
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
-
-
-class Process(whole.Process, Protocol):
-    """The process of this hub."""
-
-    def give_back_all(self) -> None:
-        """Give back the leases of this process whose requests are not sent."""
 
 
 class SeveralHubs:

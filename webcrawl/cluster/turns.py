@@ -34,7 +34,7 @@ AGAIN_S: Final = 5.0  # a host that waits asks again so often, if it is not told
 SOON_S: Final = 0.2  # as AGAIN_S, without clocks of addresses: such a host is not told
 WISH_S: Final = 15.0  # a wish that nobody has repeated for so long is forgotten
 GRACE_S: Final = 2.0  # a turn that is not used for so long goes back
-TURN_S: Final = 1.0
+TURN_S: Final = 1.0  # turns of one request would slow an address down where IP_DELAY is short
 CHECK_S: Final = 0.25  # between two searches for turns and wishes that are over
 PAGES_MAX: Final = 64  # that a turn brings
 

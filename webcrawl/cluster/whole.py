@@ -65,6 +65,9 @@ class Process(Obedient, Protocol):
     def wake(self) -> None:
         """The crawl has ended, or leases are given again."""
 
+    def give_back_all(self) -> None:
+        """Give back the leases of this process whose requests are not sent."""
+
 
 class WholeCrawl:
     """Of hub `number` of `hubs`. Memory: a `Count` for each hub.

@@ -42,7 +42,7 @@ OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target",
 
 
 class HubProcess:
-    """`cluster.several.Process` of a hub. `unapplied` is the number of mails under way."""
+    """`cluster.whole.Process` of a hub. `unapplied` is the number of mails under way."""
 
     def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
         self._crawler = crawler
