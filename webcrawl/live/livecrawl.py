@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from scrapy.crawler import Crawler
 
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import SteeringError
@@ -84,7 +84,7 @@ class LiveCrawl:
         if frontier is None:
             raise RefusalError(503, "this crawl has no frontier of ours")
         whole = crawl_of(self._crawler).whole
-        hub = Buckets(whole.hubs).hub_of(host_of(url)) if whole is not None else 0
+        hub = hub_of(host_of(url), whole.hubs) if whole is not None else 0
         if whole is not None and hub != whole.number:
             try:
                 lines = await whole.steering.explain(hub, url)
