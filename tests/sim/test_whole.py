@@ -437,6 +437,19 @@ def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
     run(find_end(), seed)
 
 
+def test_the_crawl_ends_also_with_the_high_mail_numbers_of_restored_hubs() -> None:
+    async def test() -> None:
+        world = calm((3, 3, 3))
+        for number, work in enumerate(world.works):
+            others = [other for other in range(HUBS) if other != number]
+            work.outbox = dict.fromkeys(others, ((1 << 61) + 1, 1 << 61))
+            work.inbox = defaultdict(int, dict.fromkeys(others, 1 << 61))
+        await world.until(60, met=HUBS)
+        assert world.ends == ["finished"] * HUBS
+
+    run(test())
+
+
 def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         world = calm((3, 3, 3))
