@@ -389,6 +389,20 @@ def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixt
     run(test())
 
 
+def test_a_hub_in_its_pause_says_nothing_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        world = calm((1000, 1000, 1000))
+        world.restart(1)
+        world.hubs[1].peers.serves_until = 0.0
+        await asyncio.sleep(20.0)
+        world.hubs[1].peers.serves_until = float("inf")
+        await asyncio.sleep(10.0)
+        assert world.works[1].counters.crawled
+        assert "this hub waits" not in caplog.text
+
+    run(test())
+
+
 def test_a_hub_with_other_rules_than_hub_0_waits(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         world = calm((10, 10_000, 10))

@@ -186,7 +186,8 @@ class WholeCrawl:
             self._server.places_changed()
             self.process.wake()
         self._was_held = self.share.is_held
-        if not (self._is_idle() or self._lacks_places()):
+        waits = self._peers.serves and (self._is_idle() or self._lacks_places())
+        if not waits:
             self._busy_at = now
         self._say_what_is_waited_for(now)
 
