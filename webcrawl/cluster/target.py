@@ -39,7 +39,9 @@ from webcrawl.frontier.counters import Counters
 
 PORTION_MAX: Final = 4000  # half a second of a hub's frontier
 
-_Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
+ACTIVITY_END: Final = 1 << 62  # a sum modulo it: mail of restored hubs has high numbers
+
+_Number = Annotated[int, Meta(ge=0, lt=ACTIVITY_END)]
 
 
 class Report(Letter, frozen=True):

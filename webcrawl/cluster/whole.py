@@ -19,7 +19,7 @@ from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.steering import OBEY_S, HubSteering, Obedient
 from webcrawl.cluster.streams import Clock
-from webcrawl.cluster.target import Leader, Report, Share, Word
+from webcrawl.cluster.target import ACTIVITY_END, Leader, Report, Share, Word
 from webcrawl.cluster.views import Count, State, Views
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
@@ -175,7 +175,8 @@ class WholeCrawl:
             self._server.places_changed()
             self.process.wake()
         self._was_held = self.share.is_held
-        if not (self._is_idle() or self._lacks_places()):
+        waits = self._peers.serves and (self._is_idle() or self._lacks_places())
+        if not waits:
             self._busy_at = now
         self._say_what_is_waited_for(now)
 
@@ -220,8 +221,9 @@ class WholeCrawl:
         return self.share.report(self._server.out, fresh, self._activity() if is_quiet else None)
 
     def _activity(self) -> int:
+        """A number of `target.Report`. Two in a row are the same if no mail was sent or applied."""
         sent = sum(last for _, last in self._frontier.outbox.values())
-        return sent + sum(self._frontier.inbox.values())
+        return (sent + sum(self._frontier.inbox.values())) % ACTIVITY_END
 
     def _is_idle(self) -> bool:
         """The frontier is finished, and nothing of this hub is on its way into it."""
