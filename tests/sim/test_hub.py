@@ -7,20 +7,16 @@ network and web are simulated. SIM_SEEDS=400 runs as many crawls, with 80 kills 
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.sim.network import Loop
+from tests.sim.network import run as run_simulated
 from tests.sim.web import Judge
 from tests.sim.world import crawl
-from tests.unit.virtualtime import now
-from webcrawl import executor
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.hosts import HostRows
 from webcrawl.frontier.store import StoreError
@@ -31,22 +27,8 @@ SEEDS = range(int(os.environ.get("SIM_SEEDS", "10")))
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.fixture(autouse=True)
-def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All clocks are the loop's, and threads are calls."""
-
-    def run_at_once(self: Any, job: Any) -> None:
-        executor._settle(executor._run_job(job))
-
-    monkeypatch.setattr(time, "monotonic", now)
-    monkeypatch.setattr(time, "process_time", lambda: 0.0)
-    monkeypatch.setattr(executor, "monotonic", now)
-    monkeypatch.setattr(executor.AdaptiveExecutor, "_send", run_at_once)
-
-
 def run(seed: int, folder: Path, *, hub_dies: bool = True, target: int = 0) -> Judge:
-    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
-        return runner.run(crawl(seed, folder, hub_dies=hub_dies, target=target))
+    return run_simulated(crawl(seed, folder, hub_dies=hub_dies, target=target), seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
