@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, ParamSpec, TypeVar
@@ -36,6 +37,11 @@ class Loop(virtualtime.Loop):
         sock.transport = _Transport(self, protocol, sock)
         self.call_soon(sock.connect)
         return sock.transport, protocol
+
+
+def seeds(few: int) -> range:
+    """The seeds of a test: `few` in the gate, SIM_SEEDS if it is set."""
+    return range(int(os.environ.get("SIM_SEEDS", few)))
 
 
 def run(coroutine: Coroutine[Any, Any, T], seed: int = 0) -> T:

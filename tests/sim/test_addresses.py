@@ -6,7 +6,6 @@ The judge sees each request as the server at its address does.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.sim.bus import Net, SimBus, peers_of
-from tests.sim.network import loop_random, run
+from tests.sim.network import loop_random, run, seeds
 from tests.sim.web import LONGEST_FETCH_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import BATCH_S, Gives, HubAddresses, Using, Wants
@@ -24,7 +23,6 @@ from webcrawl.cluster.peers import peer_subject
 from webcrawl.cluster.turns import GRACE_S, WISH_S, Owner
 from webcrawl.fetch.proxy import STAND_IN
 
-SEEDS = range(int(os.environ.get("SIM_SEEDS", "2")))
 BEFORE_S = 8.0  # from a lease to its request, at most
 ADDRESSES = [f"192.0.2.{number}" for number in range(1, 5)]  # 1 and 2 are of different hubs
 A_BEGIN_S = 3 * TICK_S
@@ -291,12 +289,12 @@ def trouble(seed: int, *, cap: int = 0, ip_delay_s: float = 1.0) -> None:
     run(test(), seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_address_is_asked_early_or_twice_whatever_befalls_the_hubs(seed: int) -> None:
     trouble(seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_cap_is_exceeded_whatever_befalls_the_hubs(seed: int) -> None:
     trouble(seed, cap=150, ip_delay_s=float(seed % 2))
 

@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from tests.contracts.frontier import link
 from tests.sim.bus import Net, SimBus, keep_sessions, peers_of
-from tests.sim.network import loop_random, simulated
+from tests.sim.network import loop_random, seeds, simulated
 from tests.sim.processes import copy_frontier, kill_frontier
-from tests.sim.test_hub import SEEDS
 from tests.unit.virtualtime import now
 from webcrawl.cluster import courier, letters
 from webcrawl.cluster.buckets import Buckets
@@ -279,7 +278,7 @@ async def test_what_was_deleted_before_a_receiver_was_set_back_is_counted_as_los
     assert second.applied == Counter(first.urls_for(1, 9, 10))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("has_checkpoints", [False, True])
 @simulated
 async def test_each_mail_is_applied_once_whatever_befalls(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.sim.bus import Net, SimBus, keep_sessions, peers_of
-from tests.sim.network import loop_random, simulated
+from tests.sim.network import loop_random, seeds, simulated
 from tests.sim.web import LONGEST_FETCH_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
@@ -260,7 +260,7 @@ async def test_a_hub_of_another_crawl_gets_no_session() -> None:
     assert not second.is_whole
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(6))
 @simulated
 async def test_whatever_befalls_them_hubs_find_each_other_again(
     seed: int, caplog: pytest.LogCaptureFixture

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.bus import Net, SimBus, keep_sessions, peers_of
-from tests.sim.network import loop_random, run, simulated
+from tests.sim.network import loop_random, run, seeds, simulated
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.ends import STOPPED, End, Ends
@@ -30,7 +30,7 @@ from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 
 HUBS = 3
-SEEDS = range(12)
+SEEDS = seeds(6)
 
 
 class Work:

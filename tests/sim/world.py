@@ -15,6 +15,8 @@ from tests.unit.virtualtime import now
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.store import StoreError
 
+LONGEST_S = 6_000  # some 30 times as long as a crawl
+
 
 async def crawl(seed: int, folder: Path, *, hub_dies: bool = True, target: int = 0) -> Judge:
     """A crawl in which processes are killed every few seconds, until it is over.
@@ -27,7 +29,7 @@ async def crawl(seed: int, folder: Path, *, hub_dies: bool = True, target: int =
     judge = Judge(web, target)
     hub = Hub(web, judge, folder, workers=3, random=random)
     await hub.server.put([link(url) for url in web.seeds], now())
-    until = now() + 6_000
+    until = now() + LONGEST_S
     while not (hub.own.is_finished() or hub.server.is_met):
         await asyncio.sleep(random.expovariate(1 / 3.0))
         if judge.fault is not None:
