@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,13 @@ def web() -> Iterator[Running]:
 
 def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
     """The file that a crawl writes; waits until it has this size."""
-    deadline = time.monotonic() + 180
-    while True:
-        for path in (crawl.folder / "warc").glob("*.warc.gz.open"):
-            if path.stat().st_size > size_bytes:
-                return path
-        assert time.monotonic() < deadline, crawl.output()
-        time.sleep(0.02)
+    files = (crawl.folder / "warc").glob
+
+    def found() -> list[Path]:
+        return [each for each in files("*.warc.gz.open") if each.stat().st_size > size_bytes]
+
+    crawl.until_true(found)
+    return found()[0]
 
 
 def assert_valid(paths: list[Path]) -> list[Record]:
@@ -97,7 +96,7 @@ def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> No
         archive_of(crawl, 100_000)
         crawl.until("*** crawling", times=3)  # by now some fetches hang
         crawl.interrupt_twice()
-        result = crawl.wait(40)
+        result = crawl.wait()
     assert result.exit_code == 0
     assert "Received SIGINT twice, forcing unclean shutdown" in result.log
     assert "Traceback" not in result.log
@@ -115,7 +114,7 @@ def test_a_full_disk_ends_the_crawl_with_one_line(tmp_path: Path, web: Running) 
     limit_bytes = left.stat().st_size + 200_000
     resource.prlimit(crawl.process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
     crawl.process.send_signal(signal.SIGCONT)
-    result = crawl.wait(60)
+    result = crawl.wait()
     assert result.exit_code == 1
     assert "Traceback" not in result.log, result.log[-4000:]
     (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
@@ -130,7 +129,7 @@ def test_an_unwritable_folder_is_refused_at_the_start(tmp_path: Path, web: Runni
     (tmp_path / "file").touch()
     asked_before = web.ledger()["totals"].get("requests", 0)
     folders = {"WARC_DIR": tmp_path / "file" / "warc", "REPORT_DIR": tmp_path}
-    result = Crawl(tmp_path, web=web, **QUICK | folders).wait(60)
+    result = Crawl(tmp_path, web=web, **QUICK | folders).wait()
     assert result.exit_code == 2
     assert "Traceback" not in result.log, result.log[-4000:]
     assert "Spider opened" not in result.log

@@ -73,7 +73,7 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
         crawl.kill()
         shutil.rmtree(crawl.jobdir)
         restored = hub(*order)
-        result = Steered(tmp_path, web=web, **settings).wait(200)
+        result = Steered(tmp_path, web=web, **settings).wait()
         ledger = assert_no_fault_but_of_kills(web, before)
     assert running_still.returncode == 1
     assert "hub 0 of the crawl" in running_still.stderr
@@ -114,7 +114,7 @@ def test_one_of_two_hubs_is_lost(
             made = hub("begin", lost.jobdir, "--number", 1, "--cluster", bus.url)
         assert (made.returncode, made.stderr) == (0, "")
         hubs[hubs.index(lost)] = Steered(lost.folder, web=web, **settings)
-        results = [hub.wait(200) for hub in hubs]
+        results = [hub.wait() for hub in hubs]
         ledger = assert_no_fault_but_of_kills(web, before, whole=is_restored)
     for result in results:
         assert result.exit_code == 0, result.log[-3000:]

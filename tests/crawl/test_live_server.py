@@ -18,8 +18,8 @@ import pytest
 
 from simweb import Running, running
 from tests.conftest import Scrapy
-from tests.crawl.crawling import Crawl, assert_clean
-from tests.crawl.livecrawl import Port, made_up, until
+from tests.crawl.crawling import Crawl, assert_clean, until
+from tests.crawl.livecrawl import Port, made_up
 from webcrawl.live.access import TOKEN_FILE
 from webcrawl.live.address import ADDRESS_MAX, SOCKET
 from webcrawl.live.client import NotRunning, Refused, ask
@@ -297,8 +297,7 @@ def test_a_long_path_and_a_stale_socket(web: Running, tmp_path: Path) -> None:
     killed = Crawl(folder, web=web, JOBDIR=jobdir)
     killed.until(" pps @ ")
     assert ask(jobdir, "GET", "/snapshot")
-    killed.process.kill()
-    killed.process.wait()
+    killed.kill()
     assert (jobdir / SOCKET).exists()
     with pytest.raises(NotRunning, match="no crawl is running"):
         ask(jobdir, "GET", "/snapshot")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from simweb import running
-from tests.crawl.crawling import ROOT, Crawl
+from tests.crawl.crawling import ROOT, Crawl, until
 
 pytestmark = pytest.mark.slow
 
@@ -65,10 +65,7 @@ class Terminal:
 
     def until(self, true: Callable[[], bool]) -> None:
         """Read what is shown until `true`."""
-        deadline = time.monotonic() + 60
-        while not true():
-            assert time.monotonic() < deadline, self.shown[-2000:]
-            self._read()
+        until(lambda: true() or bool(self._read() and true()))
 
     def _read(self) -> bool:
         """Whether something was shown meanwhile."""
