@@ -37,7 +37,7 @@ JSON = {"Content_Type": "application/json"}
 @pytest.fixture(scope="module")
 def web() -> Iterator[Running]:
     """A web that no test crawls to its end."""
-    world = ("--hosts", "30", "--pages-per-host", "2000", "--host-delay", "0.5")
+    world = ("--hosts", "30", "--pages-per-host", "2000", "--host-delay", "0.1")
     with running(*world, "--partial") as web:
         yield web
 
@@ -45,7 +45,7 @@ def web() -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def crawl(web: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawl]:
     folder = tmp_path_factory.mktemp("live")
-    crawl = Crawl(folder, web=web, JOBDIR=folder / "job", LIVE=1, DOWNLOAD_DELAY=0.5)
+    crawl = Crawl(folder, web=web, JOBDIR=folder / "job", LIVE=1, DOWNLOAD_DELAY=5)
     Port.of(crawl)
     yield crawl
     crawl.interrupt()

@@ -267,7 +267,7 @@ def test_seeds_that_are_added_late_are_fetched(tmp_path: Path) -> None:
     with running(*WEB) as web:
         (tmp_path / "late.txt").write_text("\n".join([*web.seeds, "http://", "no.other/"]))
         first = web.seeds[0]
-        crawl = Steered(tmp_path, first, web=web, FOLLOW_LINKS=0, SCOPE_DENY="other", **few(2))
+        crawl = Steered(tmp_path, first, web=web, FOLLOW_LINKS=0, SCOPE_DENY="other")
         crawl.ctl("pause")
         crawl.ctl("deny", first.split("/")[2].partition(":")[0])
         time.sleep(PAUSE_S)
@@ -281,7 +281,7 @@ def test_seeds_that_are_added_late_are_fetched(tmp_path: Path) -> None:
 def test_a_larger_scope_and_a_target_outlive_a_kill(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
-        settings = few(2) | {"SCOPE_ALLOW": ",".join(hosts[:5])}
+        settings = {"SCOPE_ALLOW": ",".join(hosts[:5])}
         crawl = Steered(tmp_path, web=web, **settings).after(1)  # the seeds of the start are read
         crawl.ctl("pause")
         assert "1 entry added" in crawl.ctl("allow", hosts[5])
