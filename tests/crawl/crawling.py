@@ -103,6 +103,10 @@ class Crawl:
         """Wait until `text` is on its standard output or in its log, `times` times."""
         self.until_true(lambda: (self.output() + self._err.read_text()).count(text) >= times)
 
+    def until_again(self, text: str) -> None:
+        """Wait until `text` comes once more."""
+        self.until(text, (self.output() + self._err.read_text()).count(text) + 1)
+
     def until_true(self, condition: Callable[[], object]) -> None:
         """Wait until `condition` holds. It must before the crawl ends."""
 

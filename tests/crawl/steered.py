@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -9,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from simweb import Running
-from tests.crawl.crawling import Crawl
+from tests.crawl.crawling import Crawl, wait_for_servers
 from webcrawl.live.client import NotRunning, Refused, ask
 
 
@@ -54,6 +55,11 @@ class Steered(Crawl):
     def kill(self) -> None:
         super().kill()
         self.web.release()
+
+    def servers_time(self) -> float:
+        """Of now (monotonic), after the servers have read all that was sent before."""
+        wait_for_servers(self.web.port)
+        return time.monotonic()
 
     def requests_since(self, when: float) -> list[str]:
         """The URLs, without scheme, that servers were asked for since `when` (monotonic)."""

@@ -66,6 +66,7 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
         crawl = Steered(tmp_path, web=web, **settings)
         crawl.after(100)
         crawl.ctl("pause")  # it cannot end meanwhile
+        crawl.until_again("A checkpoint was made")
         running_still = hub("restore", tmp_path / "other", *order[2:])
         assert re.search(r"; the last checkpoint is \d+ min old", crawl.ctl("status"))
         crawl.ctl("resume")
@@ -103,7 +104,7 @@ def test_one_of_two_hubs_is_lost(
         lost, claim = next(
             (each, claim) for each, claim in claims.items() if claim and claim.number
         )
-        lost.until("A checkpoint was made", 2)
+        lost.until_again("A checkpoint was made")
         before = web.totals()["pages"]
         lost.kill()
         shutil.rmtree(lost.jobdir)

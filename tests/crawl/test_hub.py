@@ -10,7 +10,7 @@ import pytest
 
 from simweb import Running, running
 from tests.contracts.natsserver import NatsServer
-from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
+from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def wait_for_pages(crawl: Crawl) -> None:
 
 
 def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsServer) -> None:
-    with running(*WORLD, "--hosts", "150", "--host-delay", "0.5") as web:
+    with running(*WORLD, "--hosts", "110", "--host-delay", "0.5") as web:
         hub = Machine(tmp_path / "hub", web, bus, JOBDIR=tmp_path / "job", DOWNLOAD_DELAY=0.5)
         early, late = (Machine(tmp_path / name, web, bus) for name in ("early", "late"))
         first = early.start()  # before the hub
@@ -67,18 +67,9 @@ def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsS
         result, fetched = crawl.wait(), second.wait()
         # The hub's kill also ends the leases of the fetcher that lives.
         ledger = assert_no_fault_but_of_kills(web, 3 * 2 * UNDER_WAY_MAX)
-    for each in (result, fetched):
+        too_late = Machine(tmp_path / "too-late", web, bus).start().wait()
+    for each in (result, fetched, too_late):
         assert each.exit_code == 0, each.log[-3000:]
         assert_clean(each)
+    assert "has ended (finished): nothing to fetch" in too_late.log
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
-
-
-def test_a_fetcher_after_the_end_ends_with_one_line(tmp_path: Path, bus: NatsServer) -> None:
-    with running(*WORLD, "--hosts", "3", "--host-delay", "0.1") as web:
-        hub = Machine(tmp_path / "hub", web, bus, JOBDIR=tmp_path / "job")
-        assert hub.start().wait().exit_code == 0
-        assert_faultless(web)
-        result = Machine(tmp_path / "late", web, bus).start().wait()
-    assert result.exit_code == 0
-    assert "has ended (finished): nothing to fetch" in result.log
-    assert_clean(result)

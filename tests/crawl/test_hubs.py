@@ -65,7 +65,7 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
 
 
 def test_hubs_and_fetchers_that_are_killed_go_on(tmp_path: Path, bus: NatsServer) -> None:
-    with running(*WORLD, "--hosts", "150") as web:
+    with running(*WORLD, "--hosts", "110") as web:
         hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in hubs]
         first = fetchers[0].start()

@@ -19,7 +19,6 @@ import pytest
 from simweb import Running, running
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.onecrawl import assert_one_crawl
-from tests.crawl.steered import Steered
 from tests.forked import python
 from webcrawl.parse.urls import host_of
 
@@ -110,20 +109,6 @@ def test_a_stopped_crawl_is_resumed(tmp_path: Path) -> None:
     assert earlier_s > 0.9  # the awaited line comes after one second
     runs = [report["this_run"]["counts"]["crawled"] for report in (before, after)]
     assert sum(runs) == after["counts"]["crawled"]
-
-
-def test_a_second_crawl_of_a_jobdir_is_refused(tmp_path: Path) -> None:
-    with running(*WORLD, *PROMISES) as web:
-        first = Steered(tmp_path, web=web, **DISK)
-        first.ctl("pause")  # so that it runs on until the second has ended
-        (tmp_path / "second").mkdir()
-        second = Crawl(tmp_path / "second", web=web, JOBDIR=tmp_path / "job", **DISK).wait()
-        assert second.exit_code == 1
-        (line,) = [line for line in second.log.splitlines() if " ERROR: " in line]
-        assert f"in use by another crawl, process {first.process.pid}" in line
-        assert "Traceback" not in second.log
-        first.ctl("resume")
-        assert_one_crawl(web, first.wait(), 0)
 
 
 def test_another_order_is_refused_and_another_scope_is_logged(tmp_path: Path) -> None:

@@ -314,6 +314,9 @@ def test_a_second_crawl_does_not_take_the_socket_of_the_first(
 ) -> None:
     second = Crawl(tmp_path, web=web, JOBDIR=jobdir_of(crawl)).wait()
     assert second.exit_code == 1
+    (line,) = [line for line in second.log.splitlines() if " ERROR: " in line]
+    assert f"in use by another crawl, process {crawl.process.pid}" in line
+    assert "Traceback" not in second.log
     assert ask(jobdir_of(crawl), "GET", "/snapshot")
     beside = Crawl(tmp_path, web=web, JOBDIR=jobdir_of(crawl), FRONTIER_STORE="memory")
     beside.until("No control socket")

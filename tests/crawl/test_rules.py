@@ -131,7 +131,7 @@ def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
         )
         running_crawl.until(READ_AGAIN + "4 rules (3 new, 1 changed)")
         changed_at = time.monotonic()
-        time.sleep(0.1)
+        wait_for_servers(web.port)
         obeyed_at = time.monotonic()
         os.kill(workers.pids[0], signal.SIGKILL)
         workers.wait_for_another()

@@ -114,7 +114,7 @@ def test_no_request_reaches_a_server_in_a_pause_and_none_is_missed(
 
 def assert_silent(crawl: Steered, seconds: float) -> None:
     """Assert that no server of pages or names is asked for so long."""
-    paused_at, before = time.monotonic(), queries(crawl)
+    paused_at, before = crawl.servers_time(), queries(crawl)
     time.sleep(seconds)
     assert crawl.requests_since(paused_at) == []
     assert queries(crawl) == before
@@ -141,7 +141,7 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web, **few(processes))
         crawl.after(20).ctl("pause")
-        paused_at = time.monotonic()
+        paused_at = crawl.servers_time()
         if by_signal:
             crawl.interrupt()
         else:
@@ -170,7 +170,7 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(tmp_path: Path) -> None:
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web, **settings)
         crawl.after(6).ctl("pause")
-        paused_at = time.monotonic()
+        paused_at = crawl.servers_time()
         kill_third(crawl, 1)
         kill_third(crawl, 2)  # without a lease
         time.sleep(PAUSE_S)
@@ -192,7 +192,7 @@ def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(tmp_path: Path) 
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         assert crawl.ctl("pause").startswith("paused")
         crawl.until("Process 2 is started again")
-        paused_at = time.monotonic()
+        paused_at = crawl.servers_time()
         time.sleep(PAUSE_S)
         assert crawl.requests_since(paused_at) == []
         assert crawl.ctl("resume") == "resumed"
@@ -209,7 +209,7 @@ def test_a_command_that_fails_is_answered_and_another_one_repairs_it(tmp_path: P
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         assert "of a user's code" in crawl.refusal("pause")
         assert crawl.ctl("pause").startswith("paused: ")
-        paused_at = time.monotonic()
+        paused_at = crawl.servers_time()
         (tmp_path / "failed").unlink()
         time.sleep(PAUSE_S)
         assert crawl.requests_since(paused_at) == []
@@ -231,7 +231,7 @@ def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path) -> None:
         answer = crawl.refusal("deny", *hosts[::2])
         assert "allow and deny hold for URLs in line, and are kept for later runs" in answer
         assert crawl.ctl("resume") == "resumed"  # carries it out whole
-        denied_at = time.monotonic()
+        denied_at = crawl.servers_time()
         result = crawl.wait()
         assert result.exit_code == 0
         asked = crawl.requests_since(denied_at)
@@ -247,7 +247,7 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path) -> Non
         crawl.after(40)
         patterns = ("[02468]$", "re:^https?://[a-c]")
         assert f"{len(denied) + 2} entries added" in crawl.ctl("deny", *denied, *patterns)
-        denied_at = time.monotonic()
+        denied_at = crawl.servers_time()
         crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 10)
         crawl.kill()
         again = Steered(tmp_path, web=web, **few(2))
