@@ -43,7 +43,7 @@ test: ruff $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed
 	$(call TESTED,-n 6)
 
 fuzz: $(VENV)/.scan $(VENV)/.test ## look for new random cases: `make test` draws the same cases each time
-	HYPOTHESIS_PROFILE=fuzz SIM_SEEDS=100 $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties tests/sim
+	HYPOTHESIS_PROFILE=fuzz SIM_SEEDS=20 $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties tests/sim
 
 lint: ruff ## ruff and mypy
 	$(BIN)/mypy
