@@ -185,18 +185,6 @@ def test_a_request_that_a_pause_holds_obeys_rules_of_the_pause(tmp_path: Path) -
     assert result.report["counts"]["dropped/deny"] == 1
 
 
-def test_a_mistake_at_the_start_is_exit_code_2_and_one_line(tmp_path: Path) -> None:
-    with running(*WORLD) as web:
-        write(tmp_path, 'host = "x.org"\ndelay = -2')
-        result = start(tmp_path, web).wait()
-        assert not web.ledger()["totals"].get("requests")
-    assert result.exit_code == 2
-    assert result.log.count("RULES: ") == 1
-    assert result.log.endswith(
-        "RULES: rules.toml, line 3: delay = -2 cannot be used: a number of seconds, 0 or more\n"
-    )
-
-
 def test_a_rule_has_its_time_out_and_size(tmp_path: Path) -> None:
     """Without the rule's time-out, the crawl would take ten minutes."""
     pages = {"/silent": b"", "/large": answer(b"<html>" + b"x" * 50_000)}
