@@ -25,8 +25,15 @@ settings.register_profile("gate", untimed, derandomize=True, database=None)
 settings.register_profile("fuzz", untimed, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
+os.environ.pop("SCRAPY_SETTINGS_MODULE", None)
+
 # `make test &` in a script ignores SIGINT, and each process that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget the project that `get_project_settings` has named to all processes started later."""
+    os.environ.pop("SCRAPY_SETTINGS_MODULE", None)
 
 
 @pytest.fixture(scope="module", autouse=True)

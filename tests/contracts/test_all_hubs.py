@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.contracts.frontier import answer, link, memory_frontier
 from tests.contracts.test_hub_frontier import BRIEF, Machines, connected
-from tests.sim.test_hub import virtual_time
+from tests.sim.conftest import virtual_time
 from tests.unit import virtualtime
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.fetching import HUB_ENDS
