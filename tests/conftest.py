@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.crawl.crawling import STARTED
 from tests.forked import end, python
+from tests.unit import virtualtime
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +30,30 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 # `make test &` in a script ignores SIGINT, and each process that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own, and close its things there.
+
+    Its things are the instance of its class and its fixtures, as far as they have an `aclose`. The
+    loop has virtual time with the mark `virtual_time`.
+    """
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
+
+    async def run_and_close() -> None:
+        await pyfuncitem.obj(**arguments)
+        for each in (pyfuncitem.instance, *arguments.values()):
+            if inspect.iscoroutinefunction(getattr(each, "aclose", None)):
+                await each.aclose()
+
+    is_virtual = pyfuncitem.get_closest_marker("virtual_time")
+    (virtualtime.run if is_virtual else asyncio.run)(run_and_close())
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -112,19 +112,16 @@ def test_a_fetch_counts_as_failed_while_no_server_answers(
         (None, True),
     ],
 )
-def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: bool) -> None:
+async def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: bool) -> None:
     async def use(scheduler: Scheduler) -> None:
         assert scheduler.enqueue_request(Request(URL, dont_filter=True)) is taken
 
-    async def go() -> None:
-        crawler = crawler_with()
-        crawler.spider = BroadSpider.from_crawler(crawler)
-        crawler.spider.allowed_domains = chosen
-        scheduler = Scheduler.from_crawler(crawler)
-        await use(scheduler)
-        await scheduler._pump.close()
-
-    asyncio.run(go())
+    crawler = crawler_with()
+    crawler.spider = BroadSpider.from_crawler(crawler)
+    crawler.spider.allowed_domains = chosen
+    scheduler = Scheduler.from_crawler(crawler)
+    await use(scheduler)
+    await scheduler._pump.close()
 
 
 def test_a_worker_has_the_domains_and_the_rules_of_the_first_process() -> None:
