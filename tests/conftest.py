@@ -34,10 +34,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own, and close its things there.
+    """Run a test that is a coroutine in an event loop of its own.
 
-    Its things are the instance of its class and its fixtures, as far as they have an `aclose`. The
-    loop has virtual time with the mark `virtual_time`.
+    Its fixtures, and the instance of its class, are opened and closed in the loop if they have
+    coroutines `aopen` and `aclose`. Then no task may be left. With the mark `virtual_time` the
+    loop never waits.
     """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
@@ -45,11 +46,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
     }
 
+    async def call(name: str) -> None:
+        for each in (*arguments.values(), pyfuncitem.instance):
+            if inspect.iscoroutinefunction(method := getattr(each, name, None)):
+                await method()
+
     async def run_and_close() -> None:
+        await call("aopen")
         await pyfuncitem.obj(**arguments)
-        for each in (pyfuncitem.instance, *arguments.values()):
-            if inspect.iscoroutinefunction(getattr(each, "aclose", None)):
-                await each.aclose()
+        await call("aclose")
+        for _ in range(9):  # turns of the loop, in which what was cancelled ends
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "it leaves tasks behind"
 
     is_virtual = pyfuncitem.get_closest_marker("virtual_time")
     (virtualtime.run if is_virtual else asyncio.run)(run_and_close())

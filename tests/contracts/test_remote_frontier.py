@@ -499,8 +499,10 @@ async def test_a_process_that_dies_is_not_waited_for() -> None:
     server = served()
     pair = Pair(server)
 
+    is_over = asyncio.Event()
+
     async def hang(orders: Orders) -> int:
-        await asyncio.Event().wait()
+        await is_over.wait()
         return 0
 
     pair.remote.on_orders = hang
@@ -510,3 +512,4 @@ async def test_a_process_that_dies_is_not_waited_for() -> None:
     assert not steering.done()
     await pair.die()
     assert await steering == 0
+    is_over.set()

@@ -76,6 +76,7 @@ async def test_a_failure_is_the_hosts_while_others_answer() -> None:
     world.answer("e")
     assert await failing == [False] * 4
     assert world.probed == []
+    world.outage.close()
 
 
 async def test_failures_are_the_hosts_if_servers_that_answered_can_be_reached() -> None:
