@@ -102,6 +102,29 @@ class Driver:
             self.wait()
         raise AssertionError(f"no lease for {step}")
 
+    async def fetch(self) -> Lease:
+        """Go on until a page is answered; its lease."""
+        lease = await self.until(Step.PAGE)
+        await self.give_back(lease, answer(lease, self.now))
+        return lease
+
+    async def answer_all(self) -> None:
+        """Answer what can be leased now, as a healthy world."""
+        for lease in await self.leases():
+            await self.give_back(lease, answer(lease, self.now))
+
+    async def drain(
+        self, of: Callable[[Lease], Outcome | None] = lambda lease: None
+    ) -> list[Lease]:
+        """Crawl to the end; all leases in their order. What has no outcome `of` is healthy."""
+        leases = []
+        while not self.frontier.is_finished():
+            for lease in await self.leases():
+                leases.append(lease)
+                await self.give_back(lease, of(lease) or answer(lease, self.now))
+            self.wait()
+        return leases
+
     async def run(self, outcomes: dict[str, list[Outcome]] | None = None) -> list[str]:
         """Crawl to the end; the URLs of the pages in the order of their leases.
 
@@ -144,14 +167,13 @@ class FrontierContract:
     # The way of one URL
 
     async def test_a_page_comes_after_dns_and_robots(self) -> None:
-        driver, steps = self.driver(), []
+        driver = self.driver()
         await driver.put("http://a/")
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                steps.append(lease.step)
-                await driver.give_back(lease, answer(lease, driver.now))
-            driver.wait()
-        assert steps == [Step.RESOLVE, Step.ROBOTS, Step.PAGE]
+        assert [lease.step for lease in await driver.drain()] == [
+            Step.RESOLVE,
+            Step.ROBOTS,
+            Step.PAGE,
+        ]
 
     def test_a_new_frontier_is_finished_and_waits_for_ever(self) -> None:
         frontier = self.make()
@@ -222,6 +244,7 @@ class FrontierContract:
         for depth in range(3):
             await driver.put(f"http://a/{depth}", depth=depth)
         assert len(await driver.run()) == pages
+        assert await driver.put("http://a/2") == 3 - pages, "by another way it may come in"
 
     async def test_redirects_in_a_row_are_bounded(self) -> None:
         driver = self.driver(redirects_max=5)
@@ -260,8 +283,7 @@ class FrontierContract:
     async def test_hosts_come_up_by_their_best_link(self) -> None:
         driver = self.driver(order="level", obey_robots=False)
         await driver.put("http://a/1/2", "http://b/1", "http://c/")
-        for lease in await driver.leases():
-            await driver.give_back(lease, answer(lease, driver.now))
+        await driver.answer_all()
         assert [lease.url for lease in await driver.leases()] == [
             "http://c/",
             "http://b/1",
@@ -271,8 +293,7 @@ class FrontierContract:
     async def test_a_better_link_moves_its_host_up(self) -> None:
         driver = self.driver(order="level", obey_robots=False)
         await driver.put("http://a/1/2", "http://b/1")
-        for lease in await driver.leases():
-            await driver.give_back(lease, answer(lease, driver.now))
+        await driver.answer_all()
         await driver.put("http://a/")
         assert [lease.url for lease in await driver.leases()] == ["http://a/", "http://b/1"]
 
@@ -291,8 +312,7 @@ class FrontierContract:
     async def test_a_returned_lease_has_the_cash_that_came_while_it_was_out(self) -> None:
         driver = self.driver(order="opic", obey_robots=False)
         await driver.put("http://a/1", "http://b/")
-        for lease in await driver.leases():
-            await driver.give_back(lease, answer(lease, driver.now))
+        await driver.answer_all()
         a, b = await driver.leases()
         links = (link("http://a/2", depth=1), link("http://a/1"), link("http://a/2", depth=1))
         await driver.give_back(b, answer(b, driver.now, links=links))
@@ -425,23 +445,21 @@ class FrontierContract:
     async def test_a_refused_request_of_a_user_is_leased_so_that_its_errback_is_called(
         self,
     ) -> None:
-        driver, told = self.driver(), []
+        driver = self.driver()
         await driver.put("http://a/private", "http://gone/", payload=b"a Request")
         rules = RobotsRules.parse(b"user-agent: *\ndisallow: /private", "x")
         plan: dict[str, Outcome] = {
             "http://a/robots.txt": RobotsFetched(rules, FOREVER, 100.0, 100.0),
             "gone": Unresolved("dns", again=False),
         }
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                outcome = plan.get(lease.url or lease.host) or answer(lease, driver.now)
-                if lease.step is Step.PAGE:
-                    told.append(lease)
-                    outcome = Dropped(lease.refused)
-                await driver.give_back(lease, outcome)
-            driver.wait()
+
+        def outcome_of(lease: Lease) -> Outcome | None:
+            is_page = lease.step is Step.PAGE
+            return Dropped(lease.refused) if is_page else plan.get(lease.url or lease.host)
+
+        leases = await driver.drain(outcome_of)
         counters = driver.frontier.counters
-        assert {lease.url: lease.refused for lease in told} == {
+        assert {lease.url: lease.refused for lease in leases if lease.step is Step.PAGE} == {
             "http://a/private": "robots",
             "http://gone/": "dns",
         }
@@ -449,15 +467,10 @@ class FrontierContract:
         assert (counters.extracted, counters.robots_passed, counters.pending) == (2, 0, 0)
 
     async def test_each_origin_has_its_own_robots_txt(self) -> None:
-        driver, robots = self.driver(), []
+        driver = self.driver()
         await driver.put("http://a/", "https://a/", "http://a:8080/")
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                if lease.step is Step.ROBOTS:
-                    robots.append(lease.url)
-                await driver.give_back(lease, answer(lease, driver.now))
-            driver.wait()
-        assert sorted(robots) == [
+        leases = await driver.drain()
+        assert sorted(lease.url for lease in leases if lease.step is Step.ROBOTS) == [
             "http://a/robots.txt", "http://a:8080/robots.txt", "https://a/robots.txt",
         ]  # fmt: skip
 
@@ -549,16 +562,20 @@ class FrontierContract:
         assert await check(3) == []
 
     async def test_addresses_are_looked_up_again_when_they_expire(self) -> None:
-        driver, steps = self.driver(obey_robots=False), []
+        driver = self.driver(obey_robots=False)
         await driver.put("http://a/1", "http://a/2")
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                steps.append(lease.step)
-                resolved = Resolved(("10.0.0.1",), driver.now + 5)
-                known = lease.step is Step.RESOLVE
-                await driver.give_back(lease, resolved if known else answer(lease, driver.now))
-            driver.wait()
-        assert steps == [Step.RESOLVE, Step.PAGE, Step.RESOLVE, Step.PAGE]
+
+        def outcome_of(lease: Lease) -> Outcome | None:
+            resolved = Resolved(("10.0.0.1",), driver.now + 5)
+            return resolved if lease.step is Step.RESOLVE else None
+
+        leases = await driver.drain(outcome_of)
+        assert [lease.step for lease in leases] == [
+            Step.RESOLVE,
+            Step.PAGE,
+            Step.RESOLVE,
+            Step.PAGE,
+        ]
 
     # Outcomes
 
@@ -661,19 +678,16 @@ class FrontierContract:
 
     async def test_a_second_address_counts_for_the_ip_cap(self) -> None:
         policy = Policy(politeness=POLITE, obey_robots=False)
-        driver, asked = Driver(self.make(policy, caps=Caps(per_ip=1))), []
+        driver = Driver(self.make(policy, caps=Caps(per_ip=1)))
         await driver.put("http://a/", "http://b/")
         plan = {"a": ("10.0.0.1",), "b": ("10.0.0.2", "10.0.0.1")}
         for lease in await driver.leases():
             await driver.give_back(lease, Resolved(plan[lease.host], FOREVER))
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                asked.append(lease.address)
-                fails = lease.host == "b" and len(asked) < 4
-                outcome = Failed("reset", driver.now, driver.now)
-                await driver.give_back(lease, outcome if fails else answer(lease, driver.now))
-            driver.wait()
-        assert asked.count("10.0.0.1") == 1
+        failures = [Failed("reset", driver.now, driver.now)] * 2
+        leases = await driver.drain(
+            lambda lease: failures.pop() if lease.host == "b" and failures else None
+        )
+        assert [lease.address for lease in leases].count("10.0.0.1") == 1
 
     async def test_hosts_of_one_address_come_up_by_their_best_link(self) -> None:
         driver = self.driver(order="level")
@@ -731,18 +745,15 @@ class FrontierContract:
     async def test_a_name_that_cannot_be_resolved_for_now_is_looked_up_once_per_retirement(
         self,
     ) -> None:
-        driver, tries = self.driver(obey_robots=False, retry_times=1), 0
+        driver = self.driver(obey_robots=False, retry_times=1)
         await driver.put("http://a/", *(f"http://b/{n}" for n in range(50)))
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases(1):
-                outcome = answer(lease, driver.now)
-                if lease.step is Step.RESOLVE and lease.host == "a":
-                    tries += 1
-                    outcome = Unresolved("dns", again=True)
-                await driver.give_back(lease, outcome)
-            driver.wait()
+        leases = await driver.drain(
+            lambda lease: Unresolved("dns", again=True) if lease.host == "a" else None
+        )
         counters = driver.frontier.counters
-        assert tries == 5, "two at once, then after 15 s, a minute and four minutes"
+        assert [lease.host for lease in leases].count("a") == 5, (
+            "two at once, then after 15 s, a minute and four minutes"
+        )
         assert (counters.kept, counters.dropped) == ({"dns": 1}, {})
         assert (counters.lookups, counters.extracted, counters.ip_passed) == (2, 51, 50)
 
@@ -830,8 +841,7 @@ class FrontierContract:
     async def test_the_overview_says_when_a_host_is_ready(self) -> None:
         driver = self.driver(obey_robots=False)
         await driver.put("http://a/1", "http://a/2")
-        page = await driver.until(Step.PAGE)
-        await driver.give_back(page, answer(page, driver.now))
+        await driver.fetch()
         driver.now += 4
         overview: Overview = await driver.frontier.overview(driver.now, 5)
         assert overview.hosts["snoozed"] == 1
@@ -841,13 +851,7 @@ class FrontierContract:
         driver = self.driver(obey_robots=False)
         seconds = {"a": 0.5, "b": 4.0, "c": 2.0}
         await driver.put(*(f"http://{name}/" for name in seconds))
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                outcome = answer(lease, driver.now)
-                if isinstance(outcome, Fetched):
-                    outcome = answer(lease, driver.now, took_s=seconds[lease.host])
-                await driver.give_back(lease, outcome)
-            driver.wait()
+        await driver.drain(lambda lease: answer(lease, driver.now, took_s=seconds[lease.host]))
         overview: Overview = await driver.frontier.overview(driver.now, 2)
         assert [(h.host, h.mean_ms) for h in overview.slowest] == [("b", 4000), ("c", 2000)]
 
@@ -871,16 +875,16 @@ class FrontierContract:
 
     async def test_a_denied_url_is_dropped_and_its_host_is_not_asked(self) -> None:
         denied = HostsAndPatterns()
-        driver, asked = self.driver(denied=denied), []
+        driver = self.driver(denied=denied)
         await driver.put("http://a/1", "http://a/2", "http://b/1", "http://b/2")
         denied.add(["a", "re:2$"], "deny")
-        while not driver.frontier.is_finished():
-            for lease in await driver.leases():
-                asked.append(lease.url or lease.host)
-                await driver.give_back(lease, answer(lease, driver.now))
-            driver.wait()
+        leases = await driver.drain()
         counters = driver.frontier.counters
-        assert asked == ["b", "http://b/robots.txt", "http://b/1"]
+        assert [lease.url or lease.host for lease in leases] == [
+            "b",
+            "http://b/robots.txt",
+            "http://b/1",
+        ]
         assert counters.dropped == {"scope_deny": 3}
         assert (counters.pending, counters.extracted, counters.crawled) == (0, 4, 1)
 

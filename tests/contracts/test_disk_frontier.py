@@ -11,6 +11,7 @@ import pytest
 
 from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
@@ -101,6 +102,7 @@ async def test_a_frontier_in_memory_leaves_no_files(
 async def test_the_first_seeds_that_failed_are_known() -> None:
     driver = Driver(memory_frontier(Policy(obey_robots=False, retry_times=0)))
     await driver.put("http://a/", "http://gone/", "http://c/")
+    await driver.put("http://gone/far", depth=1)
     plan: dict[str, list[Outcome]] = {
         "http://a/": [Failed("reset", 100.0, 100.0)],
         "gone": [Unresolved("dns", again=False)],
@@ -108,6 +110,9 @@ async def test_the_first_seeds_that_failed_are_known() -> None:
     await driver.run(plan)
     failed = list(driver.frontier.failed_seeds)
     assert sorted(failed) == [("http://a/", "reset"), ("http://gone/", "dns")]
+    await driver.put(*(f"http://gone/{n}" for n in range(2 * FAILURES_MAX)))
+    await driver.run()
+    assert len(driver.frontier.failed_seeds) == FAILURES_MAX
 
 
 @pytest.mark.parametrize("back_s", [0.0, 500.0, 1e6])
@@ -119,8 +124,7 @@ async def test_a_clock_set_back_between_two_runs_changes_nothing(
     frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s)
     driver = Driver(frontier)
     await driver.put("http://a/1", "http://a/2", "http://b/1")
-    page = await driver.until(Step.PAGE)
-    await driver.give_back(page, answer(page, driver.now))
+    page = await driver.fetch()
     await frontier.close()
     frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s - back_s)
     driver = Driver(frontier)
@@ -138,8 +142,7 @@ async def test_hosts_of_an_earlier_run_wait_for_its_fetchers(
     frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE))
     driver = Driver(frontier)
     await driver.put("http://a/1", "http://a/2")
-    page = await driver.until(Step.PAGE)
-    await driver.give_back(page, answer(page, driver.now))
+    await driver.fetch()
     await frontier.close()
     frontier = LocalFrontier(
         tmp_path, Policy(politeness=POLITE), now=driver.now, others_ask_s=others_ask_s
@@ -177,8 +180,7 @@ async def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: 
         frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE, agent=agent))
         driver = Driver(frontier)
         await driver.put(*urls)
-        page = await driver.until(Step.PAGE)
-        await driver.give_back(page, answer(page, driver.now))
+        await driver.fetch()
         await frontier.close()
         return frontier.counters.robots.total()
 
@@ -194,8 +196,7 @@ async def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable
     frontier = LocalFrontier(tmp_path, policy)
     driver = Driver(frontier)
     await driver.put("http://a/1", "http://a/2")
-    page = await driver.until(Step.PAGE)
-    await driver.give_back(page, answer(page, driver.now))
+    await driver.fetch()
     await frontier.close()
     frontier = LocalFrontier(tmp_path, replace(policy, agent="one,also", also=("also",)))
     lost = RobotsUnreachable("5xx", 100.0, 100.0)

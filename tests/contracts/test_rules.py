@@ -105,13 +105,7 @@ async def test_a_longer_delay_holds_at_once_and_a_shorter_one_after_the_next_req
 async def test_no_request_is_made_for_a_denied_host(make: Make, head_first: bool) -> None:
     driver = make(for_host("a", deny=True), head_first=head_first)
     await driver.put("http://a/", "http://b/")
-    hosts = []
-    while not driver.frontier.is_finished():
-        for lease in await driver.leases():
-            hosts.append(lease.host)
-            await driver.give_back(lease, answer(lease, driver.now))
-        driver.wait()
-    assert set(hosts) == {"b"}
+    assert {lease.host for lease in await driver.drain()} == {"b"}
     assert driver.frontier.counters.dropped == {"deny": 1}
 
 
@@ -187,8 +181,7 @@ async def test_a_new_cap_counts_the_pages_so_far_and_refuses_urls_in_line(make: 
     driver = make()
     await driver.put(*(f"http://a/{n}" for n in range(6)))
     for _ in range(2):
-        lease = await driver.until(Step.PAGE)
-        await driver.give_back(lease, answer(lease, driver.now))
+        await driver.fetch()
     await driver.put("http://b/deep", depth=3)
     await change(driver, for_host("a", max_pages=3), for_host("b", max_depth=2))
     await driver.put("http://a/6", "http://a/7")
@@ -217,16 +210,10 @@ async def test_bytes_of_a_host_are_a_budget_that_one_page_may_exceed(
         rules.append(for_host("a", max_bytes=250))
     driver = make(*rules, bytes_max=0 if of_rule else 250)
     await driver.put(*(f"http://{host}/{n}" for host in "ab" for n in range(5)))
-    pages: list[str] = []
-    while not driver.frontier.is_finished():
-        for lease in await driver.leases():
-            pages += [lease.url] if lease.step is Step.PAGE else []
-            more = {"size_bytes": 100} if lease.step is Step.PAGE else {}
-            await driver.give_back(lease, answer(lease, driver.now, **more))
-        driver.wait()
-    assert sorted(pages) == [f"http://a/{n}" for n in range(3)] + [
-        f"http://b/{n}" for n in range(5)
-    ]
+    leases = await driver.drain(lambda lease: answer(lease, driver.now, size_bytes=100))
+    assert sorted(lease.url for lease in leases if lease.step is Step.PAGE) == [
+        f"http://a/{n}" for n in range(3)
+    ] + [f"http://b/{n}" for n in range(5)]
     assert driver.frontier.counters.dropped == {"host_bytes": 2}
 
 
@@ -263,8 +250,7 @@ async def test_a_change_of_priority_reorders_hosts_in_line(tmp_path: Path) -> No
     policy = Policy(politeness=POLITE, rules=held, obey_robots=False)
     driver = Driver(memory_frontier(policy))
     await driver.put("http://a/", "http://b/1", "http://c/1/2")
-    for lease in await driver.leases():
-        await driver.give_back(lease, answer(lease, driver.now))
+    await driver.answer_all()
     await change(driver, for_host("c", priority=5), for_host("a", priority=-(10**6)))
     pages = [(await driver.frontier.acquire(driver.now, 1))[0] for _ in range(3)]
     assert [lease.host for lease in pages] == ["c", "b", "a"]
@@ -273,13 +259,8 @@ async def test_a_change_of_priority_reorders_hosts_in_line(tmp_path: Path) -> No
 async def test_robots_txt_is_not_fetched_where_a_rule_says_so(make: Make) -> None:
     driver = make(for_host("a", obey_robots=False))
     await driver.put("http://a/", "http://b/")
-    urls = []
-    while not driver.frontier.is_finished():
-        for lease in await driver.leases():
-            urls.append(lease.url)
-            await driver.give_back(lease, answer(lease, driver.now))
-        driver.wait()
-    assert sorted(filter(None, urls)) == ["http://a/", "http://b/", "http://b/robots.txt"]
+    urls = {lease.url for lease in await driver.drain()}
+    assert sorted(urls - {""}) == ["http://a/", "http://b/", "http://b/robots.txt"]
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -297,13 +278,7 @@ async def test_a_robots_txt_in_line_is_not_fetched_once_a_rule_lifts_it(
         look_up = await driver.until(Step.RESOLVE)
     await driver.give_back(look_up, answer(look_up, driver.now))
     await change(driver, for_host("a", obey_robots=False))
-    urls = []
-    while not driver.frontier.is_finished():
-        for lease in await driver.leases():
-            urls.append(lease.url)
-            await driver.give_back(lease, answer(lease, driver.now))
-        driver.wait()
-    assert urls == ["http://a/"]
+    assert [lease.url for lease in await driver.drain()] == ["http://a/"]
 
 
 async def test_robots_txt_is_fetched_again_for_another_agent(make: Make) -> None:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.frontier_parts import FOREVER, NOW, POLITE, Parts, parts
+from tests.unit.frontier_parts import NOW, POLITE, Parts, parts
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.caps import Caps
-from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
     Failed,
     Fetched,
     Outcome,
-    RobotsFetched,
-    RobotsMoved,
     RobotsTask,
     RobotsUnreachable,
     Unresolved,
 )
-from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
 TASK = RobotsTask("http://a", "a", "http://a/robots.txt")
 NO_ANSWER = RobotsUnreachable("timeout", NOW, NOW)
@@ -50,16 +46,6 @@ def test_both_clocks_are_set_from_the_answer(outcome: Outcome, next_at: float) -
     assert host.ip.next_at == min(next_at, max(outcome.ended_at, NOW + 4))
 
 
-def test_a_crawl_delay_holds_from_the_robots_txt_request_on() -> None:
-    made = parts()
-    host = leased(made)
-    rules = RobotsRules.parse(b"User-agent: *\nCrawl-delay: 40", "webcrawl")
-    fetched = RobotsFetched(rules, FOREVER, NOW, NOW)
-    made.disposition.set_clocks(host, fetched)
-    made.disposition.robots_fetched(TASK, fetched, NOW)
-    assert host.next_at == NOW + 40
-
-
 def test_an_answer_ends_the_failures_of_a_host() -> None:
     made = parts()
     host = leased(made)
@@ -85,31 +71,6 @@ def test_bot_walls_in_a_row_wait_longer_and_then_defer_the_host() -> None:
 
 
 # DNS
-
-
-def test_a_host_is_counted_as_resolved_once_and_bound_to_its_first_address() -> None:
-    made = parts()
-    made.resolve("a", "10.0.0.1", "10.0.0.2")
-    host = made.resolve("a", "10.0.0.3")
-    assert made.counters.resolved == 1
-    assert host.ip is not None
-    assert host.ip.address == "10.0.0.3"
-
-
-def test_a_look_up_that_may_work_later_is_retried_then_the_host_is_deferred() -> None:
-    made = parts(Policy(politeness=POLITE, retry_times=2))
-    host = made.host("a")
-    waits = []
-    for _ in range(2):
-        made.disposition.unresolved(host, Unresolved("dns", again=True), NOW)
-        waits.append(host.resolve_at - NOW)
-    assert waits == [1.0, 2.0]
-    assert host.retired_until == 0.0
-    for until in (15, 60, 240):  # one look-up each
-        made.disposition.unresolved(host, Unresolved("dns", again=True), NOW)
-        assert (host.retired_reason, host.retired_until) == ("dns", NOW + until)
-    assert host.deferrals == 3
-    assert made.counters.retried == {"dns": 2}
 
 
 def test_a_definite_answer_retires_the_host_at_once() -> None:
@@ -147,61 +108,7 @@ def test_a_robots_txt_is_retried_then_all_is_refused_for_longer_each_time() -> N
     assert made.counters.robots == {"timeout": 2}
 
 
-def test_old_rules_hold_while_new_ones_cannot_be_had() -> None:
-    made = parts(Policy(politeness=POLITE, retry_times=0))
-    host = leased(made)
-    made.disposition.robots_fetched(TASK, RobotsFetched(ALLOW_ALL, NOW, NOW, NOW), NOW)
-    made.disposition.robots_unreachable(host, TASK, NO_ANSWER, NOW)
-    rules = host.rules["http://a"]
-    assert (rules.reason, rules.allows_all) == ("", True)
-    assert rules.expires_at == NOW + Policy().stale_s
-
-
-def test_a_redirect_gives_the_task_to_the_host_it_leads_to() -> None:
-    made = parts()
-    made.disposition.robots_moved(TASK, RobotsMoved("http://b/r", "b", NOW, NOW), NOW)
-    home, target = made.host("a"), made.host("b")
-    assert home.robots_elsewhere == {"http://a"}
-    assert target.next_robots_task() == TASK._replace(url="http://b/r", redirects=1)
-    made.disposition.robots_moved(TASK, RobotsMoved("http://a/r", "a", NOW, NOW), NOW)
-    assert not home.robots_elsewhere
-    assert home.next_robots_task().url == "http://a/r"
-
-
-def test_the_tasks_of_a_host_that_is_retired_fail_for_their_homes() -> None:
-    made = parts()
-    made.put("http://a/")
-    home, target = made.resolve("a"), made.resolve("b")
-    made.disposition.robots_moved(TASK, RobotsMoved("http://b/r", "b", NOW, NOW), NOW)
-    made.disposition.defer(target, "host_retired", NOW)
-    assert target.robots_tasks is None
-    assert not home.robots_elsewhere
-    assert home.rules["http://a"].reason == "robots_unreachable"
-    assert home.state is State.READY, "its links need not wait for the robots.txt any more"
-
-
 # Failures
-
-
-def test_a_host_is_deferred_after_too_many_failures_in_a_row() -> None:
-    made = parts(Policy(politeness=POLITE, failures_max=3))
-    host = made.host("a")
-    for _ in range(2):
-        made.disposition.failed(host, NOW)
-    assert host.retired_until == 0.0
-    made.disposition.failed(host, NOW)
-    assert (host.retired_reason, host.deferrals) == ("host_retired", 1)
-    made.disposition.failed(host, NOW)
-    assert host.deferrals == 2, "then each failure counts"
-
-
-def test_each_other_address_is_tried_once_without_a_retry() -> None:
-    made = parts(caps=Caps(per_ip=1))
-    host = made.resolve("a", "10.0.0.1", "10.0.0.2", "10.0.0.3")
-    made.disposition._state.caps.take_ip("10.0.0.2")
-    assert made.disposition.try_next_address(host, "connect")
-    assert host.addresses[0] == "10.0.0.3", "the IP cap refuses the second address"
-    assert not made.disposition.try_next_address(host, "connect")
 
 
 @pytest.mark.parametrize(
