@@ -17,7 +17,6 @@ from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
-from webcrawl.hub.member import Load
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 from webcrawl.items import Original
@@ -142,18 +141,10 @@ async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
 
     pair = Pair(served())
     await pair.remote.acquire(100.0, 1)
-    stats: dict[Any, Any] = {"huge": 1 << 70, 404: 2, "\udcff": 3, "flag": True, "items": 4}
+    stats: dict[Any, Any] = {"huge": 1 << 70, 404: 2, "\udcff": 3, "flag": True, "share": 0.5}
     pair.remote.exit(404, stats)
     await pair.member.ended.wait()
-    assert pair.heard == [("404", {"404": 2, r"\udcff": 3, "items": 4})]
-    await pair.die()
-
-
-async def test_a_call_that_cannot_be_sent_fails_and_later_calls_do_not() -> None:
-    pair = Pair(served())
-    with pytest.raises(StoreError, match="surrogates"):
-        await pair.remote.put([Link("http://a/\ud800", "a")], 100.0)
-    assert await pair.remote.put(links(1), 100.0) == 1
+    assert pair.heard == [("404", {"404": 2, r"\udcff": 3})]
     await pair.die()
 
 
@@ -174,25 +165,6 @@ async def test_the_counts_of_all_processes_are_added_up() -> None:
     assert (counters.links, counters.fetch_s, counters.dropped["scope_deny"]) == (41, 2.0, 4)
 
 
-async def test_a_target_holds_for_all_processes_together() -> None:
-    frontier = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
-    server = FrontierServer(frontier, target=5)
-    pair = Pair(server)
-    await server.put(links(9), 100.0)
-    await resolve(server)
-    ours = await server.acquire(100.0, 2)
-    theirs = await pair.remote.acquire(100.0, 9)
-    assert (len(ours), len(theirs)) == (2, 3)
-    assert await server.acquire(100.0, 9) == []
-    assert pair.remote.next_at() == server.next_at() == float("inf")
-    await pair.remote.release([(theirs[0], Returned())], 100.0)
-    assert pair.remote.next_at() == 0.0
-    await server.release([(lease, answer(lease, 100.0)) for lease in ours], 100.0)
-    assert len(await pair.remote.acquire(100.0, 9)) == 1
-    await pair.die()
-    assert len(await server.acquire(time.monotonic() + 10, 9)) == 3
-
-
 async def test_served_processes_acquire_before_the_owner() -> None:
     server = served()
     pair = Pair(server)
@@ -210,55 +182,6 @@ async def test_served_processes_acquire_before_the_owner() -> None:
         "the process is not short of the lane any more"
     )
     await pair.die()
-
-
-async def test_the_head_start_of_a_process_covers_each_lane_it_is_short_of() -> None:
-    server = served()
-    pair = Pair(server)
-    for lane in Lane:
-        await pair.remote.acquire(100.0, 2, lane)
-    page, admission = links(2)
-    await server._frontier.put([page], 100.0)
-    await resolve(server._frontier)
-    await server._frontier.put([admission], 100.0)
-    await server.put([], 100.0)
-    for lane in Lane:
-        assert server.ready_at(lane) <= 100.0
-        assert server.next_at(lane) > 100.0
-        assert await server.acquire(100.0, 9, lane) == []
-    await pair.die()
-
-
-async def test_a_busier_owner_gives_a_longer_head_start() -> None:
-    server = served()
-    pair = Pair(server)
-    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-    pair.member.load.share, server._load.share = 0.4, 0.5
-    await server.put(links(1), 100.0)
-    assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
-    await pair.die()
-
-
-async def test_a_busy_process_does_not_shorten_the_head_start_of_another() -> None:
-    server = served()
-    pairs = [Pair(server), Pair(server)]
-    for pair, share in zip(pairs, (0.4, 0.9), strict=True):
-        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-        pair.member.load.share = share
-    server._load.share = 0.5
-    await server.put(links(1), 100.0)
-    assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
-    for pair in pairs:
-        await pair.die()
-
-
-def test_a_load_is_measured_over_a_short_window() -> None:
-    load = Load()
-    for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):
-        load.update(cpu_s, now)
-        assert load.share == share
-    load.update(9.5, 103.0)
-    assert load.share == 0.0
 
 
 async def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
@@ -317,23 +240,21 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert gone == [True]
 
 
-@pytest.mark.parametrize("depth", [1 << 70, object()])
-async def test_a_call_that_cannot_be_sent_is_a_store_error(depth: Any) -> None:
+@pytest.mark.parametrize(
+    "unsendable",
+    [
+        Link("http://a/", "a", 1 << 70),
+        Link("http://a/", "a", object()),
+        Link("http://a/\ud800", "a"),
+    ],
+    ids=["a number", "an object", "a surrogate"],
+)
+async def test_a_call_that_cannot_be_sent_is_a_store_error(unsendable: Link) -> None:
     """A caller that is never answered would hang, and keep its leases."""
-
     pair = Pair(served())
     with pytest.raises(StoreError, match="cannot be sent"):
-        await pair.remote.put([Link("http://a/", "a", depth)], 100.0)
+        await pair.remote.put([unsendable], 100.0)
     assert await pair.remote.put(links(1), 100.0) == 1
-    await pair.die()
-
-
-async def test_stats_that_cannot_be_sent_do_not_hold_up_the_last_message() -> None:
-    pair = Pair(served())
-    await pair.remote.put(links(1), 100.0)
-    pair.remote.exit("why \udc80", {"ok": 3, "large": 1 << 70, "n\udc80": 1, "share": 0.5})
-    await pair.member.ended.wait()
-    assert pair.heard == [("why \\udc80", {"ok": 3, "n\\udc80": 1})]
     await pair.die()
 
 
@@ -371,18 +292,6 @@ async def test_a_page_is_leased_only_if_it_may_count() -> None:
     assert len(await server.acquire(120.0, 9)) == 1, "and of that of a process that died"
     await server.release([(more[0], answer(more[0], 102.0))], 102.0)
     assert (server.counters.crawled, server.out, server.is_met) == (2, 1, False)
-
-
-async def test_processes_that_acquire_at_once_get_no_more_than_the_target() -> None:
-    server = served(target=4)
-    pairs = [Pair(server) for _ in range(3)]
-    await server.put(links(12), 100.0)
-    await resolve(server)
-    frontiers = [server, *(pair.remote for pair in pairs)]
-    taken = await asyncio.gather(*(each.acquire(100.0, 3) for each in frontiers))
-    assert sum(map(len, taken)) == 4
-    for pair in pairs:
-        await pair.die()
 
 
 async def test_an_unwanted_head_beyond_the_target_is_given_back() -> None:
