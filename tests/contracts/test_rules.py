@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.frontier import FOREVER, POLITE, Driver, answer, link, memory_frontier
+from tests.contracts.frontier import FOREVER, POLITE, Driver, answer, memory_frontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import ACTIVE_HOSTS_MAX, LocalFrontier
@@ -127,21 +127,6 @@ async def test_a_denied_link_comes_in_once_the_rule_is_gone(make: Make) -> None:
     assert [refused, await driver.put("http://a/"), *await driver.run()] == [0, 1, "http://a/"]
 
 
-async def test_a_users_own_request_that_is_denied_comes_back_with_the_reason(make: Make) -> None:
-    driver = make(for_host("a", deny=True))
-    await driver.put("http://a/", payload=b"request")
-    assert [(lease.step, lease.refused) for lease in await driver.leases()] == [(Step.PAGE, "deny")]
-
-
-async def test_a_robots_txt_on_a_denied_host_is_not_fetched_and_nothing_hangs(make: Make) -> None:
-    driver = make(for_host("b", deny=True), retry_times=0)
-    await driver.put("http://a/")
-    moved = RobotsMoved("http://b/robots.txt", "b", 100.0, 100.0)
-    pages = await driver.run({"http://a/robots.txt": [moved]})
-    assert pages == []
-    assert driver.frontier.counters.kept == {"robots_unreachable": 1}
-
-
 async def test_a_host_that_is_denied_while_it_waits_to_serve_a_robots_txt(make: Make) -> None:
     driver = make(retry_times=0)
     await driver.put("http://a/", "http://b/")
@@ -226,23 +211,10 @@ async def test_robots_txt_counts_for_the_bytes_of_its_host(make: Make) -> None:
     assert driver.frontier.counters.dropped == {"host_bytes": 2}
 
 
-async def test_priority_moves_hosts_also_with_urls_in_line(make: Make) -> None:
-    async def check(*rules: HostRule, later: tuple[HostRule, ...] = ()) -> list[str]:
-        driver = make(*rules, obey_robots=False)
-        await driver.put("http://a/", "http://b/1", "http://c/1/2")
-        if later:
-            await change(driver, *later)
-        order = []
-        while not driver.frontier.is_finished():
-            leases = await driver.leases(1)
-            order += [lease.url[7] for lease in leases if lease.step is Step.PAGE]
-            for lease in leases:
-                await driver.give_back(lease, answer(lease, driver.now))
-            driver.wait()
-        return order
-
-    rules = (for_host("c", priority=5), for_host("a", priority=-5))
-    assert await check(*rules) == ["c", "b", "a"]
+async def test_hosts_come_in_the_order_of_their_priorities(make: Make) -> None:
+    driver = make(for_host("c", priority=5), for_host("a", priority=-5), obey_robots=False)
+    await driver.put("http://a/", "http://b/1", "http://c/1/2")
+    assert [url[7] for url in await driver.run()] == ["c", "b", "a"]
 
 
 async def test_a_change_of_priority_reorders_hosts_in_line(tmp_path: Path) -> None:
@@ -366,12 +338,3 @@ async def test_a_host_that_leaves_memory_follows_rules_that_changed_meanwhile(
     await driver.run()
     await driver.frontier.close()
     assert gaps(driver, "a") == [500.0]
-
-
-async def test_links_of_a_page_obey_the_rules(make: Make) -> None:
-    driver = make(for_host("b", deny=True))
-    await driver.put("http://a/")
-    lease = await driver.until(Step.PAGE)
-    links = (link("http://b/"), link("http://c/"))
-    await driver.give_back(lease, answer(lease, driver.now, links=links))
-    assert await driver.run() == ["http://c/"]

@@ -324,33 +324,6 @@ async def test_truncated_answer_is_asked_for_by_tcp() -> None:
         await close(tcp)
 
 
-async def test_thousands_at_once() -> None:
-    names = [f"h{number}.br" for number in range(3000)]
-    async with dns_server() as server:
-        server.zone = {(name, A): [[ipv4("127.0.0.5")]] for name in names}
-        async with resolver_of(server, timeout_s=10.0, tries=5) as resolver:  # UDP may lose some
-            lookups = (resolver.resolve(name, 0.0) for name in names)
-            found = await asyncio.gather(*lookups)
-    assert all(resolution.addresses == ("127.0.0.5",) for resolution in found)
-
-
-def test_uvloop() -> None:
-    uvloop = pytest.importorskip("uvloop")
-
-    async def run() -> None:
-        zone = {"a_br": [[ipv4("127.0.0.5")]], "b_br": None}
-        async with (
-            dns_server(**zone) as server,
-            resolver_of(server) as patient,
-            resolver_of(server, timeout_s=TIMEOUT_S) as hasty,
-        ):
-            assert (await patient.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-            server.truncate = True
-            assert await failure(hasty, "b.br") == ("timeout", True)
-
-    uvloop.run(run())
-
-
 @pytest.fixture
 def endless_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unanswered query counts as part of the burst, however slow the machine."""

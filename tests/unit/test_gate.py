@@ -228,20 +228,6 @@ async def test_each_hub_allows_requests_to_its_own_hosts(monkeypatch: pytest.Mon
             assert (await each).status == 200
 
 
-async def test_a_hub_whose_time_is_over_holds_what_is_connecting_to_its_hosts() -> None:
-    async with gated() as (gate, client, server):
-        gate.hub_of = lambda url: int("/1" in url)
-        connecting = [fetching(client, server, path) for path in ("/0", "/1")]
-        await asyncio.sleep(0)
-        gate.allow_until(time.monotonic() + 60, 1)
-        gate.allow_until(-math.inf, 0)
-        assert (await connecting[1]).status == 200
-        assert (server.requests, connecting[0].done()) == (1, False)
-        gate.cut(lambda url: url.endswith("/0"))
-        with pytest.raises(FetchFailed):
-            await connecting[0]
-
-
 async def test_urls_can_be_denied_while_a_look_up_waits() -> None:
     gate = Gate()
     pump = Mock(target=Mock(placed=0))

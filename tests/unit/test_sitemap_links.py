@@ -20,7 +20,6 @@ from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.disk.rows import encode, read_link
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     LISTED,
@@ -191,12 +190,6 @@ def test_sitemaps_and_entries_of_hosts_of_another_hub_go_by_mail() -> None:
         ["http://a/", "http://a/2", "http://b/", "http://b/1", *crawl.files]
     )
     assert [state.counters.sitemaps["only"] for state in crawl.states] == [1, 1]
-
-
-@pytest.mark.parametrize("kept", ["", "timeout"])
-def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
-    link = Link("http://a/1", "a", via="http://a/s.xml", kept=kept, sitemap=LISTED, lastmod=7)
-    assert read_link(encode(link)) == link
 
 
 def test_a_sitemap_that_was_found_as_a_page_is_fetched_once() -> None:

@@ -1078,7 +1078,20 @@ def test_rows(tmp_path: Path) -> None:
         UTC_S, Rate(0.5, 3600.0), 7200.0, 0.25, 3, True, True, -1, capture, 2, 1800.0
     )
     for kept, sitemap, lastmod in product(("", "timeout"), (0, 2, -1), (0, 1_700_000_000)):
-        link_ = Link("http://h/", "h", 3, kept=kept, sitemap=sitemap, lastmod=lastmod)
+        link_ = Link(
+            "http://h/",
+            "h",
+            3,
+            2,
+            "http://b/",
+            1,
+            kept=kept,
+            sitemap=sitemap,
+            lastmod=lastmod,
+            sequence=7,
+            head_done=True,
+            payload=b"\n\npickle\n",
+        )
         for each in (link_, structs.replace(link_, visit=state.to_row())):
             assert rows.read_link(rows.encode(each)) == each
     assert VisitState.of_row(state.to_row()) == state
