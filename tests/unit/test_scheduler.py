@@ -59,15 +59,6 @@ def ended(scheduler: Scheduler) -> list[Any]:
     return [outcome for _, outcome in scheduler._pump.outbox._ended]
 
 
-async def test_the_crawl_object_has_the_parts_of_the_scheduler(scheduler: Scheduler) -> None:
-    crawl = crawl_of(scheduler._crawler)
-    assert crawl.scheduler is scheduler
-    assert crawl.frontier is scheduler.frontier
-    assert crawl.counters is scheduler.counters
-    assert crawl.admissions is not None
-    assert crawl.fatal_error == ""
-
-
 async def test_a_part_that_is_off_is_said_at_the_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
