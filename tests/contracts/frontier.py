@@ -328,18 +328,24 @@ class FrontierContract:
         driver.now += 1000
         assert (len(await driver.leases()), len(await driver.leases())) == (0, 0)
 
-    async def test_the_delay_counts_from_the_answers_first_byte(self) -> None:
-        driver = self.driver()
+    @pytest.mark.parametrize(
+        ("asked_s", "ended_s", "wait_s"),
+        [(3, 5, 13), (3, 50, 50), (None, 5, 5)],
+        ids=["from the first byte", "never before the end", "no request reached the server"],
+    )
+    async def test_the_delay_counts_from_the_answers_first_byte(
+        self, asked_s: float | None, ended_s: float, wait_s: float
+    ) -> None:
+        driver = self.driver(retry_times=0)
         await driver.put("http://a/1", "http://a/2")
-        lease = await driver.until(Step.PAGE)
-        asked_at = driver.now + 3
-        await driver.give_back(lease, Fetched(200, asked_at, asked_at + 2))
-        driver.now = asked_at + 9.999
-        early = await driver.leases()
-        driver.now = asked_at + 10
-        due = await driver.leases()
-        assert early == []
-        assert [lease.url for lease in due] == ["http://a/2"]
+        lease, at = await driver.until(Step.PAGE), driver.now
+        failed = Failed("connect", 0.0, at + ended_s)
+        answered = Fetched(200, at + (asked_s or 0), at + ended_s)
+        await driver.give_back(lease, failed if asked_s is None else answered)
+        driver.now = at + wait_s - 0.001
+        assert await driver.leases() == []
+        driver.now = at + wait_s
+        assert [lease.url for lease in await driver.leases()] == ["http://a/2"]
 
     async def test_hosts_of_one_address_take_turns(self) -> None:
         driver = self.driver(obey_robots=False)
@@ -561,6 +567,23 @@ class FrontierContract:
         assert await check(2) == ["http://a/"]
         assert await check(3) == []
 
+    async def test_a_name_without_an_address_is_looked_up_again_for_links_of_a_later_time(
+        self,
+    ) -> None:
+        driver = self.driver(obey_robots=False)
+        await driver.put("http://a/")
+        assert await driver.run({"a": [Unresolved("blocked_address", again=False)]}) == []
+        driver.now += Policy().retired_s
+        await driver.put("http://a/1")
+        assert await driver.run() == ["http://a/1"]
+
+    async def test_an_old_address_holds_while_a_new_one_cannot_be_had(self) -> None:
+        driver = self.driver(obey_robots=False, retry_times=0)
+        await driver.put("http://a/1", "http://a/2")
+        lost = Unresolved("dns", again=True)
+        assert len(await driver.run({"a": [Resolved(("10.0.0.1",), 105.0), lost]})) == 2
+        assert driver.frontier.counters.dropped == {}
+
     async def test_addresses_are_looked_up_again_when_they_expire(self) -> None:
         driver = self.driver(obey_robots=False)
         await driver.put("http://a/1", "http://a/2")
@@ -638,6 +661,44 @@ class FrontierContract:
         assert tries == 4
         assert counters.dropped == {}
         assert counters.kept == {"connect": 4, "host_retired": 6}
+
+    async def test_an_answer_ends_the_failures_of_a_host(self) -> None:
+        driver, times = self.driver(obey_robots=False, failures_max=2, retry_times=0), []
+        await driver.put(*(f"http://a/{n}" for n in range(6)), "http://b/")
+
+        def outcome_of(lease: Lease) -> Outcome | None:
+            if lease.host != "a" or lease.step is Step.RESOLVE:
+                return None
+            times.append(driver.now)
+            return Failed("reset", driver.now, driver.now) if len(times) % 2 else None
+
+        await driver.drain(outcome_of)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert gaps[:5] == [10.0] * 5, "it was not given up"
+
+    async def test_bot_walls_in_a_row_wait_longer_and_then_defer_the_host(self) -> None:
+        driver, times = self.driver(obey_robots=False, failures_max=3), []
+        await driver.put(*(f"http://a/{n}" for n in range(4)))
+
+        def outcome_of(lease: Lease) -> Outcome | None:
+            times.append(driver.now)
+            return answer(lease, driver.now, wall="cloudflare")
+
+        await driver.drain(outcome_of)
+        assert times == [100.0, 100.0, 110.0, 130.0]
+        assert driver.frontier.counters.kept == {"host_retired": 1}
+
+    async def test_a_back_off_doubles_up_to_its_limit(self) -> None:
+        driver, times = self.driver(obey_robots=False, retry_times=8), []
+        await driver.put("http://a/")
+
+        def outcome_of(lease: Lease) -> Outcome | None:
+            times.append(driver.now)
+            return answer(lease, driver.now, status=503)
+
+        await driver.drain(outcome_of)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times[1:])]
+        assert gaps == [10, 20, 40, 80, 160, 300, 300, 300]
 
     async def test_the_next_address_is_tried_after_a_failure(self) -> None:
         driver, addresses = self.driver(obey_robots=False), []
@@ -867,9 +928,6 @@ class FrontierContract:
         found = {"found/1": 1, "found/2": 2, "found/3": 1, "found/10": 1}
         assert before == found | {"ended/3": 1}, "the cap has dropped one"
         assert after == found | {name.replace("found", "ended"): n for name, n in found.items()}
-
-    def test_every_ordering_has_a_name(self) -> None:
-        assert {"level", "depth", "least-visited", "opic"} <= set(ORDERINGS)
 
     # URLs that are denied while they wait (SCOPE_DENY, and `scrapy ctl deny`)
 

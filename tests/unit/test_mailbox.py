@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.frontier import link
+from tests.contracts.frontier import FOREVER, POLITE, link
 from tests.mailing import receive, unsent
-from tests.unit.frontier_parts import FOREVER, POLITE
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rowline, rows
