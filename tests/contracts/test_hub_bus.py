@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from tests.contracts.natsserver import NatsServer, free_port
-from tests.contracts.slowproxy import SlowProxy
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.bus import BusError, Entry, NatsBus, Refused
 
@@ -359,24 +358,6 @@ async def test_a_bus_is_closed_while_its_server_is_silent(server: NatsServer) ->
     async with opened(bus):
         server.send(signal.SIGSTOP)
         bus.publish("a", b"x" * 500_000)
-
-
-async def test_a_bus_behind_a_slow_network(server: NatsServer) -> None:
-    async def check(url: str) -> None:
-        bus = bus_of(url)
-        heard: list[bytes] = []
-        await bus.subscribe("a", heard.append)
-        async with opened(bus):
-            for number in range(20):
-                bus.publish("a", b"%d" % number)
-            first = await bus.put("crawl", b"a", 0)
-            assert first
-            assert await bus.put("crawl", b"b", first)
-            await until(lambda: len(heard) == 20)
-            assert heard == [b"%d" % number for number in range(20)]
-
-    with SlowProxy(server.port, 0.25) as proxy:
-        await check(proxy.url)
 
 
 async def test_one_server_of_three_dies(tmp_path: Path) -> None:

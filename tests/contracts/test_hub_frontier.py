@@ -284,7 +284,6 @@ async def test_a_fetcher_with_a_new_stream_forgets_which_urls_the_hub_had(
     machines: Machines,
 ) -> None:
     """The hub may have been restored from a checkpoint."""
-
     fetcher = machines.fetcher()
     renewed: list[None] = []
     fetcher.on_renewed = lambda: renewed.append(None)

@@ -138,7 +138,6 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
 
 async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
     """CloseSpider takes any object as a reason, and stats any name and number."""
-
     pair = Pair(served())
     await pair.remote.acquire(100.0, 1)
     stats: dict[Any, Any] = {"huge": 1 << 70, 404: 2, "\udcff": 3, "flag": True, "share": 0.5}

@@ -255,7 +255,6 @@ async def test_a_robots_txt_in_line_is_not_fetched_once_a_rule_lifts_it(
 
 async def test_robots_txt_is_fetched_again_for_another_agent(make: Make) -> None:
     """The rules in the store are those of one agent."""
-
     robots = "http://a/robots.txt"
     driver = make(for_host("a", robots_agent="one"))
     await driver.put("http://a/0", "http://a/1", "http://a/2")

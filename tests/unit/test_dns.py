@@ -279,20 +279,6 @@ async def test_late_answer_to_an_earlier_try_counts() -> None:
         assert (await lookup).addresses == ("127.0.0.5",)
 
 
-async def test_an_answer_after_the_last_try_is_ignored() -> None:
-    async with (
-        dns_server(a_br=[[ipv4("127.0.0.5")]]) as server,
-        resolver_of(server, timeout_s=TIMEOUT_S) as resolver,
-    ):
-        server.hold = True
-        assert await failure(resolver, "a.br") == ("timeout", True)
-        for reply in server.held:
-            reply()
-        server.hold = False
-        resolver._client._timeout_s = PATIENT_S
-        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-
-
 @pytest.mark.parametrize("said", [None, 2, 5, b"what?"])
 async def test_next_server_is_asked(said: Any) -> None:
     async with (

@@ -177,27 +177,6 @@ async def test_nothing_is_sent_after_the_time_until_which_it_is_allowed() -> Non
         assert (await waiting).status == 200
 
 
-async def test_a_request_that_is_connecting_when_the_time_is_over_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also if this process did not run at that time: the connection is there before the timer."""
-    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr(gate_module, "time", clock)
-
-    async with gated() as (gate, client, server):
-        gate.allow_until(clock.now + 60)
-        connecting = fetching(client, server)
-        await asyncio.sleep(0)
-        assert client.active == 1
-        clock.now += 61  # the process was stopped
-        while client.active:  # noqa: ASYNC110  (until it is connected)
-            await asyncio.sleep(0)
-        assert server.requests == 0
-        gate.allow_until(math.inf)
-        assert (await connecting).status == 200
-        assert server.requests == 1
-
-
 async def test_each_hub_allows_requests_to_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that was connecting when the time of its hub was over."""
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
@@ -246,7 +225,6 @@ async def test_urls_can_be_denied_while_a_look_up_waits() -> None:
 
 async def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None:
     """Requests of a user's code have no lease, so they wait on."""
-
     gate = Gate()
     leased = {"http://a.test/", "http://b.test/"}
     pump = Mock(target=Mock(placed=0), leased_urls=lambda: leased)
@@ -265,7 +243,6 @@ async def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -
 
 async def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not_ask() -> None:
     """Another process may have the address by now."""
-
     gate, url = Gate(), "http://a.test/"
     pump = Mock(target=Mock(placed=0), leased_urls=lambda: {url})
     controls = Controls(gate, Scope(), pump, Orders())

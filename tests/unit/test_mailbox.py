@@ -38,7 +38,6 @@ from webcrawl.frontier.mailbox import (
     RobotsFailed,
     answered,
     decode_all,
-    encode,
     jump,
 )
 from webcrawl.frontier.orderings import Ordering
@@ -233,27 +232,6 @@ def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> 
     b.audit()
 
 
-def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
-    a, folder = moved(), tmp_path / "frontier"
-    store = Store(folder, has_mail=True)
-    carry(a, 0, hub(1, STRICT, store=store), 1)
-    store.close()
-
-    store = Store(folder, has_mail=True)
-    b = hub(1, STRICT, store=store)
-    assert not b.is_finished()
-    later = NOW + 50
-    fetched = RobotsFetched(ALLOW_ALL, FOREVER, later, later)
-    b.release([(lease_of(b, Step.ROBOTS, later), fetched)], later)
-    store.close()
-    store = Store(folder, has_mail=True)
-    b = hub(1, STRICT, store=store)
-    assert b.is_finished(), "it was carried out"
-    carry(b, 1, a, 0)
-    assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
-    store.close()
-
-
 def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
     a = moved()
     [asked] = unsent(a, 1, 0, 9)
@@ -268,36 +246,6 @@ def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
 
 
 # Rows
-
-
-@pytest.mark.parametrize(
-    "mail",
-    [
-        FoundLink(link("http://b.example/", depth=2), 0.25, force=True),
-        RobotsFailed(unsent(moved(), 1, 0, 1)[0].robots_task, "5xx", again=True),  # type: ignore[union-attr]
-        *unsent(moved(), 1, 0, 1),
-    ],
-    ids=lambda mail: type(mail).__name__,
-)
-def test_mail_is_read_as_it_was_written(mail: Mail) -> None:
-    assert decode_all(encode([mail])) == [mail]
-
-
-def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
-    store = Store(tmp_path, has_mail=True)
-    a = hub(store=store)
-    a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
-    receive(a, 2, 1, [FoundLink(link("http://a.example/"))], NOW)
-    a.sent(1, 2)
-    a.put([link("http://a.example/2")], NOW)
-    store.close()
-    store = Store(tmp_path, has_mail=True)
-    a = hub(store=store)
-    assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
-    assert urls(unsent(a, 1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
-    a.put([link("http://b.example/5")], NOW)
-    assert urls(unsent(a, 1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
-    store.close()
 
 
 @pytest.mark.parametrize("head_bytes", [0, 1000, rowline.HEAD_BYTES])

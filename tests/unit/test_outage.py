@@ -209,7 +209,6 @@ def test_silence_is_noted_once_a_minute() -> None:
 
 async def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
     """As in a process that looks up no name itself, or a run that knows all addresses."""
-
     world = World("home")
     world.answer("home")
     await asyncio.sleep(2 * QUIET_S)

@@ -75,7 +75,6 @@ async def test_a_fetch_counts_as_failed_while_no_server_answers(
     scheduler: Scheduler, under_way: int, is_suspected: bool
 ) -> None:
     """Long before its time-out, so that an outage of our own network is noticed."""
-
     pump, now = scheduler._pump, time.monotonic()
     pump._outage.server_answered("b.example", "10.0.0.2", "http://b.example/", now - 10.0)
     for _ in range(under_way):

@@ -58,7 +58,6 @@ def test_by_another_way_a_url_may_come_in(far: dict[str, int]) -> None:
 
 async def test_a_url_is_known_once_the_frontier_has_it() -> None:
     """A page with two batches of links: its URLs are known once both are handed over."""
-
     frontier = memory_frontier(Policy(obey_robots=False))
     driver = Driver(frontier)
     urls = UrlCache(Policy())
