@@ -232,6 +232,41 @@ def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> 
     b.audit()
 
 
+def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
+    a, folder = moved(), tmp_path / "frontier"
+    store = Store(folder, has_mail=True)
+    carry(a, 0, hub(1, STRICT, store=store), 1)
+    store.close()
+
+    store = Store(folder, has_mail=True)
+    b = hub(1, STRICT, store=store)
+    assert not b.is_finished()
+    later = NOW + 50
+    fetched = RobotsFetched(ALLOW_ALL, FOREVER, later, later)
+    b.release([(lease_of(b, Step.ROBOTS, later), fetched)], later)
+    store.close()
+    store = Store(folder, has_mail=True)
+    b = hub(1, STRICT, store=store)
+    assert b.is_finished(), "it was carried out"
+    carry(b, 1, a, 0)
+    assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
+    store.close()
+
+
+def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
+    """Its home was restarted, and has asked again."""
+    a, b = moved(), hub(1, STRICT)
+    [mail] = unsent(a, 1, 0, 9)
+    receive(b, 0, 1, [mail, mail], NOW)
+    lease = lease_of(b, Step.ROBOTS)
+    b.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
+    assert b.is_finished()
+    assert b.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
+    assert b.outbox == {0: (1, 1)}
+    receive(b, 0, 3, [mail], NOW)
+    assert not b.is_finished(), "the answer may be lost by now"
+
+
 def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
     a = moved()
     [asked] = unsent(a, 1, 0, 9)
