@@ -81,22 +81,18 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-def fails(url: str) -> str:
+async def fails(url: str) -> str:
     """The one line of the error if the bus is opened and a record is written; "" without one."""
-
-    async def said() -> str:
-        bus = bus_of(url)
-        line = ""
-        try:
-            async with opened(bus):
-                assert await bus.put("crawl", b"a", 0)
-        except BusError as error:
-            line = f"{type(error).__name__}: {error}"
-        assert SECRET not in f"{line} {bus!r}"
-        assert "\n" not in line
-        return line
-
-    return asyncio.run(said())
+    bus = bus_of(url)
+    line = ""
+    try:
+        async with opened(bus):
+            assert await bus.put("crawl", b"a", 0)
+    except BusError as error:
+        line = f"{type(error).__name__}: {error}"
+    assert SECRET not in f"{line} {bus!r}"
+    assert "\n" not in line
+    return line
 
 
 async def test_what_is_published_arrives_in_order(server: NatsServer) -> None:
@@ -184,32 +180,32 @@ async def test_no_server_is_one_line() -> None:
     assert not isinstance(caught.value, Refused)
 
 
-def test_credentials(tmp_path: Path) -> None:
+async def test_credentials(tmp_path: Path) -> None:
     with NatsServer(tmp_path, "--user", "me", "--pass", SECRET) as server:
         at = f"127.0.0.1:{server.port}"
         for login in ("", "me@", f"me:{SECRET}x@", f"you:{SECRET}@", f"{SECRET}@"):
-            line = fails(f"nats://{login}{at}")
+            line = await fails(f"nats://{login}{at}")
             assert line.startswith(f"Refused: CLUSTER=nats://{at}: {at}: ")
             assert line.endswith(REMEDY)
-        assert fails(f"nats://me:{SECRET}@{at}") == ""
+        assert await fails(f"nats://me:{SECRET}@{at}") == ""
 
 
-def test_a_token(tmp_path: Path) -> None:
+async def test_a_token(tmp_path: Path) -> None:
     with NatsServer(tmp_path, "--auth", SECRET) as server:
-        assert fails(server.url).endswith(REMEDY)
-        assert fails(f"nats://{SECRET}@127.0.0.1:{server.port}") == ""
+        assert (await fails(server.url)).endswith(REMEDY)
+        assert await fails(f"nats://{SECRET}@127.0.0.1:{server.port}") == ""
 
 
-def test_a_user_without_rights_to_jetstream(tmp_path: Path) -> None:
+async def test_a_user_without_rights_to_jetstream(tmp_path: Path) -> None:
     rights = '{user: me, password: pw, permissions: {publish: "webcrawl.>"}}'
     (tmp_path / "nats.conf").write_text(f"authorization {{ users = [ {rights} ] }}")
     with NatsServer(tmp_path, "-c", str(tmp_path / "nats.conf")) as server:
-        line = fails(f"nats://me:pw@127.0.0.1:{server.port}")
+        line = await fails(f"nats://me:pw@127.0.0.1:{server.port}")
         assert line.startswith("BusError: ")
 
 
-def test_replicas_on_one_server(server: NatsServer) -> None:
-    assert "replicas" in fails(f"{server.url}?replicas=3")
+async def test_replicas_on_one_server(server: NatsServer) -> None:
+    assert "replicas" in await fails(f"{server.url}?replicas=3")
 
 
 async def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
@@ -230,7 +226,7 @@ async def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
 @pytest.mark.parametrize(
     "greeting", [b"", b"220 mail.example ESMTP\r\n", b"INFO []\r\n", b"INFO {\r\n", b"x" * 100_000]
 )
-def test_something_else_listens(greeting: bytes) -> None:
+async def test_something_else_listens(greeting: bytes) -> None:
     """A server that accepts and says nothing ends with the time of a connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -243,7 +239,7 @@ def test_something_else_listens(greeting: bytes) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        line = fails(f"nats://127.0.0.1:{listener.getsockname()[1]}")
+        line = await fails(f"nats://127.0.0.1:{listener.getsockname()[1]}")
         thread.join(60)
     assert line.startswith("BusError: CLUSTER=")
 
@@ -273,12 +269,12 @@ async def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path)
     with NatsServer(tmp_path, *keys, "--user", "me", "--pass", SECRET) as server:
         at = f"127.0.0.1:{server.port}"
         ours = f"tls://me:{SECRET}@{at}?ca={authority}/ca.pem"
-        assert fails(ours) == ""
-        assert fails(ours.replace(SECRET, f"{SECRET}x")).endswith(REMEDY)
-        line = fails(f"tls://me:{SECRET}@{at}?ca={authority}/names")
+        assert await fails(ours) == ""
+        assert (await fails(ours.replace(SECRET, f"{SECRET}x"))).endswith(REMEDY)
+        line = await fails(f"tls://me:{SECRET}@{at}?ca={authority}/names")
         assert line.endswith(f"ca={authority}/names: cannot be read as certificates (PEM)")
         for scheme in ("tls", "nats"):  # a server that demands TLS is verified in either case
-            line = fails(f"{scheme}://me:{SECRET}@{at}")
+            line = await fails(f"{scheme}://me:{SECRET}@{at}")
             assert line.startswith("Refused: ")
             assert "TLS: " in line
 
