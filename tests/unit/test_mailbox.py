@@ -122,6 +122,22 @@ def test_rows_are_numbered_by_hub_and_deleted_once_they_are_there() -> None:
     assert unsent(a, 2, 0, 9) == []
 
 
+def test_mail_is_applied_once_and_in_order() -> None:
+    a, b = hub(), hub(1)
+    a.put([link(f"http://b.example/{n}") for n in range(4)], NOW)
+    mail = unsent(a, 1, 0, 9)
+    assert receive(b, 0, 1, mail[:2], NOW) == 2
+    assert receive(b, 0, 1, mail[:2], NOW) == 2
+    assert receive(b, 0, 2, mail[1:], NOW) == 4
+    assert b.inbox == {0: 4}
+    assert b.counters.pending == b.counters.levels["found/2"] == 4
+    assert receive(b, 2, 1, mail[:1], NOW) == 1, "each sender has its own numbers"
+    assert b.counters.pending == 4, "the URL is known"
+    assert receive(b, 3, 9, mail[:1], NOW) == 9, "what was before it is lost"
+    b.receive_each([(3, 20, [])], NOW)
+    assert b.inbox[3] == 20, "none of it could be read"
+
+
 def test_a_link_that_is_refused_here_is_no_mail() -> None:
     a = hub(policy=Policy(politeness=POLITE, depth_max=2))
     a.put([link("http://b.example/", depth=3)], NOW)
@@ -281,6 +297,23 @@ def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
 
 
 # Rows
+
+
+def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
+    a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
+    receive(a, 2, 1, [FoundLink(link("http://a.example/"))], NOW)
+    a.sent(1, 2)
+    a.put([link("http://a.example/2")], NOW)
+    store.close()
+    store = Store(tmp_path, has_mail=True)
+    a = hub(store=store)
+    assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
+    assert urls(unsent(a, 1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
+    a.put([link("http://b.example/5")], NOW)
+    assert urls(unsent(a, 1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
+    store.close()
 
 
 @pytest.mark.parametrize("head_bytes", [0, 1000, rowline.HEAD_BYTES])
