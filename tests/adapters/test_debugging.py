@@ -77,28 +77,6 @@ def test_a_refused_url_is_a_warning(tmp_path: Path, path: str, setting: str, rea
     assert f"WARNING: URLs without an answer: {reason} (" in done.stderr
 
 
-NAME = ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?")
-VALUE = ("DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, ")
-
-
-@pytest.mark.parametrize(
-    ("command", "setting", "line"),
-    [
-        (("fetch",), *NAME),
-        (("parse", "--spider=broad"), *VALUE),
-        (("shell",), *VALUE),
-        (("view",), *NAME),
-    ],
-)
-def test_a_mistake_in_settings_is_one_line(
-    tmp_path: Path, command: tuple[str, ...], setting: str, line: str
-) -> None:
-    done = scrapy(tmp_path / "crawl", *command, "http://127.0.0.1:8/", "-s", setting)
-    (said,) = done.stderr.splitlines()
-    assert said.startswith(line)
-    assert (done.returncode, done.stdout) == (2, "")
-
-
 def test_folders_that_a_debugging_command_does_not_use_may_have_any_value(tmp_path: Path) -> None:
     with site() as url:
         done = scrapy(
