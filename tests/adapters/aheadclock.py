@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 
 class AheadLoop(asyncio.SelectorEventLoop):
@@ -19,3 +21,8 @@ def pass_time(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, AheadLoop)
     loop.ahead_s += seconds
+
+
+def run_ahead(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    with asyncio.Runner(loop_factory=AheadLoop) as runner:
+        return runner.run(coroutine)

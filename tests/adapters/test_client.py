@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from tests.adapters.aheadclock import AheadLoop, pass_time
+from tests.adapters.aheadclock import pass_time, run_ahead
 from tests.adapters.rawserver import (
     RawServer,
     Run,
@@ -257,8 +257,9 @@ def fetched_late(
             then()
         return await fetch
 
-    with asyncio.Runner(loop_factory=AheadLoop) as runner:
-        return runner.run(go())
+    exchange = run_ahead(go())
+    assert isinstance(exchange, Exchange)
+    return exchange
 
 
 def timed_out(port: int, state: State, limits: Limits, scheme: str = "http") -> tuple[str, bool]:
