@@ -124,12 +124,6 @@ def test_a_check_that_would_take_long_is_refused() -> None:
     assert rules.allows("/" + "a" * 150)
 
 
-def test_the_steps_of_a_check_grow_with_rules_and_target() -> None:
-    small, large = RobotsRules(wildcards="-/*a"), RobotsRules(wildcards="\n".join(["-/*a"] * 100))
-    assert ALLOW_ALL.check_steps("/" + "a" * 8000) == 0
-    assert 0 < small.check_steps("/") < small.check_steps("/aaa") < large.check_steps("/aaa")
-
-
 def test_an_agent_may_be_named_thousands_of_times() -> None:
     body = b"User-agent: webcrawl\nUser-agent: *\n" * 1000 + b"Disallow: /a\nCrawl-delay: 2\n"
     for token in ("webcrawl", "other"):

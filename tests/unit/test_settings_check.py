@@ -42,10 +42,6 @@ def test_the_defaults_pass() -> None:
     assert problems() == []
 
 
-def test_every_row_has_a_default() -> None:
-    assert [name for name in TABLE if name not in project_settings()] == []
-
-
 def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
     delay, order = problems(DOWNLOAD_DELAY="soon", FRONTIER_ORDER="random")
     assert delay == "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, 0 or more"
