@@ -11,9 +11,8 @@ import pytest
 import scrapy
 from scrapy import Spider
 from scrapy.exceptions import NotConfigured
-from scrapy.settings import Settings
 
-from webcrawl import settings as defaults
+from tests.projectsettings import of_a_crawl
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, Crawl
@@ -22,9 +21,7 @@ from webcrawl.spiders.broad import BroadSpider
 
 
 def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
-    settings = Settings()
-    settings.setmodule(defaults, priority="project")
-    settings.setdict(given, priority="cmdline")
+    settings = of_a_crawl(**given)
     return SimpleNamespace(
         settings=settings, spidercls=spider, spider=spider("x"), webcrawl=Crawl()
     )

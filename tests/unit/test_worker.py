@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl import settings as defaults
+from tests.projectsettings import of_a_crawl
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.worker import numbered, settings_of
@@ -18,9 +18,7 @@ from webcrawl.frontier.counters import Counters, Tracked
 
 
 def settings(**overrides: Any) -> Settings:
-    made = Settings()
-    made.setmodule(defaults, priority="project")
-    made.setdict(overrides, priority="cmdline")
+    made = of_a_crawl(**overrides)
     made.freeze()
     return made
 
