@@ -194,8 +194,9 @@ def test_sitemaps_and_entries_of_hosts_of_another_hub_go_by_mail() -> None:
 
 
 @pytest.mark.parametrize("kept", ["", "timeout"])
-def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
-    link = Link("http://a/1", "a", via="http://a/s.xml", kept=kept, sitemap=LISTED, lastmod=7)
+def test_a_row_has_all_of_a_link(kept: str) -> None:
+    found = {"via": "http://a/s.xml", "sitemap": LISTED, "lastmod": 7, "sequence": 5}
+    link = Link("http://a/1", "a", 3, 1, payload=b"\n", kept=kept, **found)
     assert read_link(encode(link)) == link
 
 
