@@ -337,21 +337,25 @@ def test_a_drip_lasts_no_longer_than_the_timeout() -> None:
 def test_the_callbacks_see_the_head_once_and_each_part_and_may_end_the_body(run: Run) -> None:
     asked: list[int] = []
     given: list[bytes] = []
+    has_head = threading.Event()
 
     def wants(status: int, _: object) -> bool:
         asked.append(status)
+        has_head.set()
         return True
 
     def on_content(data: bytes) -> bool:
         given.append(data)
         return b"".join(given) != b"hell"
 
-    parts = [
-        b"HTTP/1.1 200 OK\r\nTransfer-",
-        b"Encoding: chunked\r\n\r\n",
-        b"2\r\nhe\r\n2\r\nll\r\n",
-    ]
-    exchange = get(run, hanging(*parts), wants=wants, on_content=on_content)
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        has_head.wait(60)
+        connection.sendall(b"2\r\nhe\r\n2\r\nll\r\n")
+        connection.recv(1)
+
+    exchange = get(run, script, wants=wants, on_content=on_content)
     assert asked == [200]
     assert b"".join(given) == exchange.payload == b"hell"
     assert exchange.truncated == "unspecified"
