@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from foreign import SHARED, check_all, needs_shared
+from foreign import SHARED, check_all, needs_shared, target_of
 
 from webcrawl.parse.robots import (
     MAX_BODY_BYTES,
@@ -67,13 +67,6 @@ PROTEGOS_DIFFERENT = {
 }
 
 Allows = Callable[..., bool]
-
-
-def target_of(url: str) -> str:
-    """Path and query of `url`, unchanged."""
-    rest = url.partition("#")[0].partition("://")[2]
-    start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
-    return rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
 
 
 @needs_shared("robots_cases.json", "several crawlers")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.scale_model import (
@@ -12,36 +10,17 @@ from benchmarks.scale_model import (
     Hosts,
     Needs,
     Prices,
-    buckets_of,
     imbalance,
-    joined,
     monthly,
     needs,
     pages_of,
-    time_of_share,
 )
 from benchmarks.scale_web import (
     DOMAINS,
     Domains,
     common_crawl,
-    of_list,
-    power_through,
-    with_budgets,
     with_heavy,
 )
-from webcrawl.cluster.buckets import bucket_of
-
-
-def test_named_domains_are_in_their_bucket_and_the_others_in_any() -> None:
-    web = [Domains(60.0, 3, 1, "example.com"), Domains(2.0, 1, 409_600)]
-    buckets = buckets_of(web, 1)
-    assert buckets == buckets_of(web, 1) != buckets_of(web, 2)
-    assert buckets[bucket_of("example.com")][20.0] == 3
-    whole = joined(buckets)
-    assert set(whole) == {2.0, 20.0}
-    assert whole[2.0] == pytest.approx(409_600, rel=0.01)
-    rare = joined(buckets_of([Domains(1.0, 1, 4096)], 1))
-    assert rare[1.0] == pytest.approx(4096, rel=0.05)
 
 
 def test_a_heavy_domain_burdens_one_hub() -> None:
@@ -50,12 +29,6 @@ def test_a_heavy_domain_burdens_one_hub() -> None:
     tenth = [0.9 / 10] * 10
     tenth[3] += 0.1
     assert imbalance(tenth) == pytest.approx(1.9)  # 0.1 * 10 + 0.9
-
-
-def test_budgets_cut_the_large_domains() -> None:
-    web = [Domains(100, 2), Domains(100, 50), Domains(5, 1)]
-    assert [each.pages for each in with_budgets(web, 60, 10)] == [20, 60, 5]
-    assert with_budgets(web, 0, 0) == web
 
 
 def test_a_polite_hub_waits_for_its_largest_hosts() -> None:
@@ -71,26 +44,12 @@ def test_a_slow_hub_is_its_own_limit() -> None:
     assert course.pages_at(800) == 40
 
 
-def test_the_crawl_is_done_when_its_last_hub_is() -> None:
-    courses = [Course({10.0: 1}, 30, 1000), Course({30.0: 1}, 30, 1000)]
-    assert time_of_share(courses, 0.5) == pytest.approx(300)  # ten pages of each
-    assert time_of_share(courses, 0.75) == pytest.approx(600)
-    assert time_of_share(courses, 1) == pytest.approx(900)
-
-
 def test_machines_and_their_rent() -> None:
     costs = Costs(1.0, 0.5, 0.4, 0.1, 4, 40, 2000, 30, 150, 10_000, 25_000)
     found = needs(1e9, 1000, 1e9, hubs=10, delay_s=30, costs=costs)
     # 2.5 cores; 4 GB of filters, 60 MB of hosts, 300 of hubs, 1500 of processes
     assert found == pytest.approx((2.5, 0.4, 5.86, 0.04, 10.0, 0.2))
     assert monthly(Needs(10, 1, 100, 2, 50, 1), Prices(7, 2, 80, 18), 2) == (860, 900)
-
-
-def test_the_power_law_leads_through_its_point_and_to_its_sum() -> None:
-    ranks = range(41, 100_001)
-    total = sum(104.0 * (500 / rank) ** 0.8 for rank in ranks)
-    power = power_through(500, 104.0, ranks, total)
-    assert power == pytest.approx(0.8, abs=1e-4)
 
 
 def test_the_domains_of_common_crawl() -> None:
@@ -102,11 +61,3 @@ def test_the_domains_of_common_crawl() -> None:
     assert web[499].pages == pytest.approx(104_945)
     even = common_crawl(2_482_057_519, even_hosts=True)
     assert web[499].hosts == 1 < even[499].hosts
-
-
-def test_the_domains_of_a_list(tmp_path: Path) -> None:
-    urls = tmp_path / "urls.txt"
-    urls.write_text(
-        "http://a.example.com/\nhttps://b.example.com/x\nnonsense\nhttp://[\nhttp://c.org\n"
-    )
-    assert of_list(urls, 30) == [Domains(20, 2, 1, "example.com"), Domains(10, 1, 1, "c.org")]
