@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
-.PHONY: help demo crawl cluster bench pictures install check test fuzz lint format clean
+.PHONY: help demo crawl cluster bench pictures install check test fuzz lint ruff format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,20 +40,27 @@ pictures: $(VENV)/.scan $(VENV)/.test ## the pictures of the docs, from a small 
 
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
-check: lint $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" tests/unit tests/contracts tests/properties tests/spec
+# The tests run beside mypy, which needs one core for a while. A file of tests goes to one process,
+# crawls before unit tests: they share what is made for a module, and their waits are filled.
+TESTED = @$(BIN)/mypy & $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder $(1); tests=$$?; \
+	wait $$! || { echo "mypy found errors: see above" >&2; exit 1; }; exit $$tests
+
+check: ruff $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests
+	$(call TESTED,-n auto -m "not slow" tests/contracts tests/properties tests/spec tests/unit)
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 
-test: lint $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
-	$(BIN)/python -m pytest -n 6 --dist worksteal
+test: ruff $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
+	$(call TESTED,-n 6)
 
 fuzz: $(VENV)/.scan $(VENV)/.test ## look for new random cases: `make test` draws the same cases each time
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties
+	HYPOTHESIS_PROFILE=fuzz SIM_SEEDS=20 $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties tests/sim
 
-lint: $(VENV)/.test ## ruff and mypy
+lint: ruff ## ruff and mypy
+	$(BIN)/mypy
+
+ruff: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 
 format: $(VENV)/.test ## apply ruff's fixes and the code layout
 	$(BIN)/ruff check --fix .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.crawl.crawling import STARTED
 from tests.forked import end, python
+from tests.unit import virtualtime
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,8 +28,47 @@ settings.register_profile("gate", untimed, derandomize=True, database=None)
 settings.register_profile("fuzz", untimed, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
+os.environ.pop("SCRAPY_SETTINGS_MODULE", None)
+
 # `make test &` in a script ignores SIGINT, and each process that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget the project that `get_project_settings` has named to all processes started later."""
+    os.environ.pop("SCRAPY_SETTINGS_MODULE", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own.
+
+    Its fixtures, and the instance of its class, are opened and closed in the loop if they have
+    coroutines `aopen` and `aclose`. Then no task may be left. With the mark `virtual_time` the
+    loop never waits.
+    """
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
+
+    async def call(name: str) -> None:
+        for each in (*arguments.values(), pyfuncitem.instance):
+            if inspect.iscoroutinefunction(method := getattr(each, name, None)):
+                await method()
+
+    async def run_and_close() -> None:
+        await call("aopen")
+        await pyfuncitem.obj(**arguments)
+        await call("aclose")
+        for _ in range(9):  # turns of the loop, in which what was cancelled ends
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "it leaves tasks behind"
+
+    is_virtual = pyfuncitem.get_closest_marker("virtual_time")
+    (virtualtime.run if is_virtual else asyncio.run)(run_and_close())
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,15 +80,6 @@ def no_crawl_is_left() -> Iterator[None]:
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-@pytest.fixture(autouse=True)
-def the_environment_is_as_before() -> Iterator[None]:
-    """Scrapy sets SCRAPY_SETTINGS_MODULE in a project: the processes of later tests inherit it."""
-    before = dict(os.environ)
-    yield
-    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
-        del os.environ[name]
 
 
 @pytest.fixture(scope="session", autouse=True)

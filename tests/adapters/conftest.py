@@ -36,6 +36,8 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
             assert asyncio.all_tasks(runner.get_loop()) == set()
         return result
 
+    gc.freeze()  # only what the test makes is looked at
     yield go
     gc.collect()  # an unclosed socket or transport is a ResourceWarning, an error here
+    gc.unfreeze()
     assert complaints == []

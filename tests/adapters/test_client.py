@@ -8,12 +8,14 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
 
+from tests.adapters.aheadclock import pass_time, run_ahead
 from tests.adapters.rawserver import (
     RawServer,
     Run,
@@ -34,9 +36,6 @@ from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.fetch.transfer import State, Transfer
 
 GENEROUS = Limits()
-QUICK = Limits(timeout_s=0.3, connect_timeout_s=0.3)
-# Enough time to connect, and to receive the first bytes of the server.
-SENT_S = 2.0
 HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
 
@@ -112,49 +111,6 @@ def test_an_exchange_has_the_bytes_of_the_wire(run: Run) -> None:
     assert 0 < exchange.connect_s < exchange.connect_s + exchange.first_byte_s <= exchange.total_s
 
 
-@pytest.fixture
-def entered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The states that transfers enter, as their `repr` says them."""
-    states: list[str] = []
-
-    def enter(transfer: Transfer, state: State) -> None:
-        vars(transfer)["state"] = state
-        states.append(repr(transfer).split("/ ")[1])
-
-    state = property(lambda transfer: vars(transfer)["state"], enter)
-    monkeypatch.setattr(Transfer, "state", state, raising=False)
-    return states
-
-
-ALL_STATES = [f"{state.value}>" for state in State]
-
-
-@pytest.mark.parametrize(
-    ("parts", "passed"),
-    [
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"], ALL_STATES),
-        ([b"HTTP/1.1 200 OK\r\n", b"\r\n", b"hi"], ALL_STATES),
-        ([b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 404 No\r\n\r\n"], ALL_STATES),
-        ([], [*ALL_STATES[:2], "done>"]),
-        ([b"HTTP/1.1 200 "], [*ALL_STATES[:3], "done>"]),
-        ([b"no HTTP"], [*ALL_STATES[:3], "done>"]),
-    ],
-)
-def test_the_states_of_a_fetch(
-    run: Run, entered: list[str], parts: list[bytes], passed: list[str]
-) -> None:
-    if len(passed) == len(State):
-        get(run, answering(*parts))
-    else:
-        failure(run, answering(*parts))
-    assert entered == passed
-
-
-def test_the_states_of_a_fetch_that_finds_no_server(run: Run, entered: list[str]) -> None:
-    test_a_refused_connection_is_a_failure(run)
-    assert entered == ["connecting>", "done>"]
-
-
 def test_a_post_has_its_body(run: Run) -> None:
     received: list[bytes] = []
 
@@ -212,12 +168,9 @@ def test_an_unusable_answer_is_a_failure(run: Run, parts: list[bytes], reason: s
     assert before < failed.ended_at <= time.monotonic()
 
 
-def test_a_reset_at_once_is_a_failure(run: Run) -> None:
-    failed = failure(run, reset)
-    assert failed.reason in ("reset", "connect")
+def test_a_reset_before_an_answer_is_a_failure(run: Run) -> None:
+    assert failure(run, reset).reason in ("reset", "connect")
 
-
-def test_a_reset_after_the_request_is_a_failure(run: Run) -> None:
     def script(connection: socket.socket) -> None:
         read_request(connection)
         reset(connection)
@@ -266,27 +219,6 @@ def test_a_refused_connection_is_a_failure(run: Run) -> None:
     assert caught.value.ended_at > 0
 
 
-def test_a_connect_timeout_is_a_failure(run: Run) -> None:
-    """The backlog is full, so the kernel answers no SYN."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
-        port = deaf.getsockname()[1]
-        fill = [socket.socket() for _ in range(8)]
-        for each in fill:
-            each.setblocking(False)
-            each.connect_ex(("127.0.0.1", port))
-
-        async def go() -> None:
-            await Client(QUICK).fetch(
-                FetchRequest("GET", f"http://a.test:{port}/", "127.0.0.1", [])
-            )
-
-        with pytest.raises(FetchFailed) as caught:
-            run(go())
-        for each in fill:
-            each.close()
-    assert (caught.value.reason, caught.value.asked) == ("connect_timeout", False)
-
-
 def hanging(*parts: bytes) -> Script:
     def script(connection: socket.socket) -> None:
         answering(*parts)(connection)
@@ -295,51 +227,138 @@ def hanging(*parts: bytes) -> Script:
     return script
 
 
-def test_timeout_before_the_head_is_complete(run: Run) -> None:
-    limits = Limits(timeout_s=SENT_S)
-    failed = failure(run, hanging(b"HTTP/1.1 200 OK\r\n"), limits=limits)
-    assert (failed.reason, failed.asked) == ("timeout", True)
+# Time-outs: the loop's clock is put ahead once the fetch is in its state.
 
 
-def test_a_first_byte_timeout_is_a_failure(run: Run) -> None:
-    limits = Limits(timeout_s=20, first_byte_timeout_s=0.2)
-    assert failure(run, hanging(), limits=limits).reason == "timeout"
+def fetched_late(
+    port: int,
+    states: dict[State, float],
+    limits: Limits,
+    scheme: str = "http",
+    then: Callable[[], object] = lambda: None,
+) -> Exchange:
+    """Fetch, and in each of `states` pass that many seconds, and call `then`."""
+
+    async def has_entered(transfer: Transfer, state: State) -> None:
+        later = list(State)[list(State).index(state) :]
+        await until(lambda: transfer.state in later)
+
+    async def go() -> Exchange:
+        client = Client(limits)
+        url = f"{scheme}://www.example.com:{port}/"
+        fetch = asyncio.create_task(
+            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)),
+        )
+        await asyncio.sleep(0)
+        (transfer,) = client._under_way
+        for state, seconds in states.items():
+            await has_entered(transfer, state)
+            pass_time(seconds)
+            then()
+        return await fetch
+
+    exchange = run_ahead(go())
+    assert isinstance(exchange, Exchange)
+    return exchange
 
 
-def test_the_first_byte_ends_the_first_byte_timeout(run: Run) -> None:
+def timed_out(port: int, state: State, limits: Limits, scheme: str = "http") -> tuple[str, bool]:
+    with pytest.raises(FetchFailed) as caught:
+        fetched_late(port, {state: 10.0}, limits, scheme)
+    return caught.value.reason, caught.value.asked
+
+
+def test_a_connect_timeout_is_a_failure() -> None:
+    """The backlog is full, so the kernel answers no SYN."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
+        port = deaf.getsockname()[1]
+        fill = [socket.socket() for _ in range(8)]
+        for each in fill:
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+        limits = Limits(timeout_s=600, connect_timeout_s=10)
+        assert timed_out(port, State.CONNECTING, limits) == ("connect_timeout", False)
+        for each in fill:
+            each.close()
+
+
+def test_a_hanging_handshake_times_out() -> None:
+    with RawServer(lambda connection: connection.recv(100_000) and connection.recv(1)) as server:
+        limits = Limits(timeout_s=600, connect_timeout_s=10)
+        came = timed_out(server.port, State.CONNECTING, limits, "https")
+        assert came == ("connect_timeout", False)
+
+
+@pytest.mark.parametrize(
+    ("sent", "state", "limits"),
+    [
+        (b"", State.AWAITING_ANSWER, Limits(timeout_s=600, first_byte_timeout_s=10)),
+        (b"", State.AWAITING_ANSWER, Limits(timeout_s=10)),
+        (b"HTTP/1.1 200 OK\r\n", State.READING_HEAD, Limits(timeout_s=10)),
+    ],
+)
+def test_a_timeout_before_the_head_is_complete(sent: bytes, state: State, limits: Limits) -> None:
+    with RawServer(hanging(sent)) as server:
+        assert timed_out(server.port, state, limits) == ("timeout", True)
+
+
+def test_the_first_byte_ends_the_first_byte_timeout() -> None:
+    rest = threading.Event()
+
     def script(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\n")
-        time.sleep(SENT_S + 0.2)  # the time-out was armed before
+        rest.wait(60)
         connection.sendall(b"\r\nhi")
 
-    limits = Limits(timeout_s=60, first_byte_timeout_s=SENT_S)
-    assert get(run, script, limits=limits).payload == b"hi"
+    limits = Limits(timeout_s=600, first_byte_timeout_s=10)
+    with RawServer(script) as server:
+        got = fetched_late(server.port, {State.READING_HEAD: 10.0}, limits, then=rest.set)
+    assert got.payload == b"hi"
 
 
-def test_a_timeout_in_the_body_keeps_the_bytes_before(run: Run) -> None:
-    script = hanging(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhell")
-    exchange = get(run, script, limits=Limits(timeout_s=SENT_S))
-    assert (exchange.truncated, exchange.payload) == ("time", b"hell")
-    assert SENT_S - 0.05 < exchange.total_s < SENT_S + 20
-
-
-@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"])
-def test_a_drip_lasts_no_longer_than_the_timeout(run: Run, start: bytes) -> None:
-    """Without the time-out it would last for nine seconds, and end otherwise."""
+def test_a_drip_lasts_no_longer_than_the_timeout() -> None:
+    """Each part of the answer comes within the time-out. What came is kept."""
+    goes_on = threading.Event()
 
     def script(connection: socket.socket) -> None:
         read_request(connection)
-        connection.sendall(start)
-        for byte in b"HTTP/1.1 200 OK\r\nA: bbbbbbbbbbbbbbbbbbbbbbbbbbbb" * 10:
-            connection.sendall(bytes([byte]))
-            time.sleep(0.02)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        goes_on.wait(60)
+        connection.sendall(b"Content-Length: 99\r\n\r\nhell")
+        connection.recv(1)
 
-    limits = Limits(timeout_s=SENT_S)
-    if start:
-        assert get(run, script, limits=limits).truncated == "time"
-    else:
-        assert failure(run, script, limits=limits).reason == "timeout"
+    late = {State.READING_HEAD: 6.0, State.READING_BODY: 6.0}
+    with RawServer(script) as server:
+        exchange = fetched_late(server.port, late, Limits(timeout_s=10), then=goes_on.set)
+    assert (exchange.truncated, exchange.payload) == ("time", b"hell")
+
+
+def test_the_callbacks_see_the_head_once_and_each_part_and_may_end_the_body(run: Run) -> None:
+    asked: list[int] = []
+    given: list[bytes] = []
+    has_head = threading.Event()
+
+    def wants(status: int, _: object) -> bool:
+        asked.append(status)
+        has_head.set()
+        return True
+
+    def on_content(data: bytes) -> bool:
+        given.append(data)
+        return b"".join(given) != b"hell"
+
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        has_head.wait(60)
+        connection.sendall(b"2\r\nhe\r\n2\r\nll\r\n")
+        connection.recv(1)
+
+    exchange = get(run, script, wants=wants, on_content=on_content)
+    assert asked == [200]
+    assert b"".join(given) == exchange.payload == b"hell"
+    assert exchange.truncated == "unspecified"
 
 
 def test_an_endless_body_is_cut_at_the_size(run: Run) -> None:
@@ -366,31 +385,6 @@ def test_an_unwanted_body_is_not_read(run: Run) -> None:
     assert exchange.body_skipped
     assert (exchange.body, exchange.payload, exchange.truncated) == (b"", b"", "")
     assert asked == [(200, [(b"content-length", b"99")])]
-
-
-def test_wants_is_called_once(run: Run) -> None:
-    asked: list[int] = []
-
-    def wants(status: int, _: object) -> bool:
-        asked.append(status)
-        return True
-
-    parts = [b"HTTP/1.1 200 OK\r\n", b"\r\n", b"a", b"b"]
-    assert get(run, answering(*parts), wants=wants).payload == b"ab"
-    assert asked == [200]
-
-
-def test_on_content_gets_each_part_and_may_end_the_body(run: Run) -> None:
-    given: list[bytes] = []
-
-    def on_content(data: bytes) -> bool:
-        given.append(data)
-        return b"".join(given) != b"hell"
-
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    exchange = get(run, hanging(head, b"2\r\nhe\r\n2\r\nll\r\n"), on_content=on_content)
-    assert b"".join(given) == exchange.payload == b"hell"
-    assert exchange.truncated == "unspecified"
 
 
 def test_an_exception_of_a_callback_is_raised(run: Run) -> None:
@@ -459,42 +453,6 @@ def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
             await asyncio.sleep(0.01)
 
         run(go())
-
-
-def test_a_thousand_fetches_run_at_once(run: Run) -> None:
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE
-
-    class Peer(asyncio.Protocol):
-        def connection_made(self, transport: Any) -> None:
-            self.transport = transport
-
-        def data_received(self, data: bytes) -> None:
-            # No answer is sent before the last connection is open, so all are active at once.
-            waiting.append(self.transport)
-            if len(waiting) == 1000:
-                most.append(client.active)
-                for each in waiting:
-                    each.write(answer)
-                    each.close()
-
-    waiting: list[Any] = []
-    most: list[int] = []
-    client = Client(Limits(timeout_s=60, connect_timeout_s=60))
-
-    async def go() -> int:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(Peer, "127.0.0.1", 0, backlog=1100)
-        url = f"http://a.test:{server.sockets[0].getsockname()[1]}/"
-        fetches = [
-            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)) for _ in range(1000)
-        ]
-        exchanges = await asyncio.gather(*fetches)
-        server.close()
-        await server.wait_closed()
-        return sum(exchange.payload == PAGE for exchange in exchanges)
-
-    assert run(go()) == 1000
-    assert most == [1000]
 
 
 # TLS
@@ -593,18 +551,6 @@ def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(run: Run, tur
             await asyncio.sleep(0.01)
 
         run(go())
-
-
-def test_a_hanging_handshake_times_out(run: Run) -> None:
-    with RawServer(lambda connection: connection.recv(100_000) and connection.recv(1)) as server:
-
-        async def go() -> None:
-            url = f"https://www.example.com:{server.port}/"
-            await Client(QUICK).fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
-
-        with pytest.raises(FetchFailed) as caught:
-            run(go())
-    assert (caught.value.reason, caught.value.asked) == ("connect_timeout", False)
 
 
 # Without sockets

@@ -13,6 +13,7 @@ from cryptography import x509
 
 from tests.adapters.rawserver import RawServer, Run, identity, read_request, server_context, until
 from tests.proxyserver import ProxyServer
+from webcrawl.admission import proxied
 from webcrawl.admission.outage import Target
 from webcrawl.admission.proxied import ProxyProbe
 from webcrawl.fetch.client import Client
@@ -156,8 +157,10 @@ def test_a_server_that_speaks_before_it_is_asked_is_a_failure(run: Run, tmp_path
 
 
 def test_a_fetch_is_stopped_while_the_tunnel_opens(run: Run) -> None:
+    asked: list[bytes] = []
+
     def hang(connection: socket.socket) -> None:
-        read_request(connection)
+        asked.append(read_request(connection))
         server.over.wait()
 
     with RawServer(hang) as server:
@@ -167,8 +170,7 @@ def test_a_fetch_is_stopped_while_the_tunnel_opens(run: Run) -> None:
             task = asyncio.create_task(
                 client.fetch(FetchRequest("GET", "https://www.example.com/", NOWHERE, HEADERS))
             )
-            await until(lambda: client.active == 1)
-            await asyncio.sleep(0.05)
+            await until(lambda: bool(asked))
             client.abort()
             with pytest.raises(FetchFailed, match="cancelled"):
                 await task
@@ -177,7 +179,10 @@ def test_a_fetch_is_stopped_while_the_tunnel_opens(run: Run) -> None:
         run(go())
 
 
-def test_probes_ask_the_proxy_and_then_for_a_tunnel(run: Run) -> None:
+def test_probes_ask_the_proxy_and_then_for_a_tunnel(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxied, "_MEMO_S", 600.0)  # probes of one round
     with RawServer(serve) as server, ProxyServer(resolve) as proxying:
 
         async def go() -> None:
@@ -185,12 +190,11 @@ def test_probes_ask_the_proxy_and_then_for_a_tunnel(run: Run) -> None:
             assert await probe.connects(Target("www.example.com", 80))
             assert not await probe.connects(Target("gone.invalid", 443))
             assert probe.problem == ""
+            monkeypatch.setattr(proxied, "_MEMO_S", -1.0)  # later rounds
             proxying.stop()
-            await asyncio.sleep(0.6)
             assert not await probe.connects(Target("www.example.com", 80))
             assert probe.problem.endswith("cannot be used: Connection refused")
             proxying.start()
-            await asyncio.sleep(0.6)
             assert await probe.connects(Target("www.example.com", 80))
 
         run(go())

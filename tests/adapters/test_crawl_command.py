@@ -27,12 +27,6 @@ class Plain(scrapy.Spider):
         return
         yield
 """
-BROAD_SPIDER = """
-from webcrawl.spiders.broad import BroadSpider
-
-class Theirs(BroadSpider):
-    name = "theirs"
-"""
 
 
 @pytest.fixture
@@ -48,11 +42,7 @@ def silent_dns() -> tuple[str, socket.socket]:
     ("seeds", "line"),
     [
         ([], "bad seed: no seeds are given; -a seeds= takes files"),
-        (["-a", "seeds="], "bad seed: no seeds are given"),
-        (["-a", "seeds=nosuch.txt"], "bad seed: there is no file 'nosuch.txt'"),
-        (["-a", "seeds=seeds/br.tx"], "no file 'seeds/br.tx'; did you mean seeds/br.txt?"),
         (["-a", "seeds=-"], "bad seed: there is no URL in standard input (1 bad lines"),
-        (["-a", "seeds=ftp://ufmg.br/"], "bad seed: 'ftp://ufmg.br/' is not an http"),
     ],
 )
 def test_a_bad_seed_is_reported_before_any_query(
@@ -68,75 +58,6 @@ def test_a_bad_seed_is_reported_before_any_query(
         assert "Spider opened" not in done.stderr
         with pytest.raises(BlockingIOError):
             server.recv(512)
-
-
-def test_invalid_settings_are_reported(scrapy: Scrapy) -> None:
-    done = scrapy(
-        "crawl", "broad", "-a", "seeds=ufmg.br",
-        "-s", "DOWNLOAD_DELAY=soon", "-s", "FRONTIER_STORE=tape", "-s", "MAX_PAGES_PER_IP=-1",
-    )  # fmt: skip
-    assert done.returncode == 2
-    lines = [line for line in done.stderr.splitlines() if "cannot be used" in line]
-    assert [line.split()[0] for line in lines] == [
-        "MAX_PAGES_PER_IP", "DOWNLOAD_DELAY", "FRONTIER_STORE",
-    ]  # fmt: skip
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["-s", "SCOPE_SUFFIX=.br"], "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"),
-        (["-a", "seed=ufmg.br"], "-a seed= is not an argument; did you mean -a seeds=?"),
-        (["-s", "SCOPE_DENY=(("], "SCOPE_DENY = '((' cannot be used: not a host, and not a regul"),
-    ],
-)
-def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: list[str], line: str) -> None:
-    done = scrapy("crawl", "broad", *arguments, "-s", "LOG_LEVEL=WARNING")
-    assert done.returncode == 2
-    (said,) = done.stderr.splitlines()
-    assert said.startswith(line)
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("brod", "there is no spider 'brod'; did you mean broad?"),
-        ("nosuch", "there is no spider 'nosuch'; there are broad"),
-    ],
-)
-def test_a_spider_that_does_not_exist(scrapy: Scrapy, name: str, line: str) -> None:
-    done = scrapy("crawl", name, "-a", "seeds=ufmg.br", "-s", "LOG_LEVEL=WARNING")
-    assert (done.returncode, done.stderr) == (2, line + "\n")
-
-
-def test_custom_settings_are_checked_too(tmp_path: Path, scrapy: Scrapy) -> None:
-    for spider in (BROAD_SPIDER, PLAIN_SPIDER.replace("DOWNLOAD_DELAY", "DOWNLOAD_DELYA")):
-        file = tmp_path / "misspelt.py"
-        file.write_text(
-            spider.replace("    name", "    custom_settings = {'JOB_DIR': 1}\n    name")
-        )
-        done = scrapy("runspider", str(file), "-s", "LOG_LEVEL=WARNING")
-        assert done.returncode == 2
-        assert "did you mean" in done.stderr
-        assert done.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("setting", "allowed"),
-    [
-        ("LOG_LEVEL=LOUD", "CRITICAL, ERROR, WARNING, INFO or DEBUG"),
-        ("LOG_FILE=nosuch/crawl.log", "a file that can be written, in a folder that exists"),
-        ("ASYNCIO_EVENT_LOOP=no.Loop", "the import path of a class: No module named 'no'"),
-    ],
-)
-def test_a_setting_that_scrapy_reads_before_the_check_is_one_line_too(
-    scrapy: Scrapy, setting: str, allowed: str
-) -> None:
-    done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", "-s", setting)
-    assert done.returncode == 2
-    name, _, value = setting.partition("=")
-    assert done.stderr == f"{name} = {value!r} cannot be used: {allowed}\n"
 
 
 def test_a_crawl_of_the_open_web_without_a_contact(scrapy: Scrapy) -> None:
@@ -188,18 +109,6 @@ def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy, target: tuple[str, ...])
     )
 
 
-def test_a_spider_that_is_not_broad_runs_as_in_scrapy(
-    tmp_path: Path, scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs/plain.py").write_text(PLAIN_SPIDER)
-    (tmp_path / "theirs/__init__.py").touch()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = scrapy("crawl", "plain", "-a", "seeds=anything", "-s", "SPIDER_MODULES=theirs")
-    assert "started anything" in done.stdout
-    assert "cannot be used" not in done.stderr
-
-
 def test_a_proxy_that_is_down_is_counted(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -245,39 +154,6 @@ def test_refusals_of_a_proxy_are_counted(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["broad", "broad"], ["nosuch"]])
-def test_wrong_arguments_are_reported_as_in_scrapy(scrapy: Scrapy, arguments: list[str]) -> None:
-    assert scrapy("crawl", *arguments, "-a", "seeds=ufmg.br").returncode != 0
-
-
-@pytest.mark.parametrize(
-    ("setting", "code", "line"),
-    [
-        ("DOWNLOAD_DELAY=soon", 2, "DOWNLOAD_DELAY = 'soon' cannot be used"),
-        ("SCOPE_SUFFIXES=.br", 1, "bad seed: there is no file 'nosuch.txt'"),
-    ],
-)
-def test_runspider_checks_the_same_as_crawl(
-    tmp_path: Path, scrapy: Scrapy, setting: str, code: int, line: str
-) -> None:
-    file = tmp_path / "theirs.py"
-    file.write_text(BROAD_SPIDER)
-    done = scrapy("runspider", str(file), "-a", "seeds=nosuch.txt", "-s", setting)
-    assert done.returncode == code
-    assert done.stderr.splitlines()[-1].startswith(line)
-    assert "Traceback" not in done.stderr
-
-
-def test_a_plain_spider_with_a_value_that_cannot_be_used(tmp_path: Path, scrapy: Scrapy) -> None:
-    """It runs on this project's scheduler. Another scheduler reads none of these settings."""
-    file = tmp_path / "plain.py"
-    file.write_text(PLAIN_SPIDER.replace('"SCHEDULER"', '"OWN"'))
-    done = scrapy("runspider", str(file), "-a", "seeds=x", "-s", "LOG_LEVEL=WARNING")
-    assert (done.returncode, done.stdout) == (2, "")
-    (said,) = done.stderr.splitlines()
-    assert said.startswith("DOWNLOAD_DELAY = -1 cannot be used: ")
-
-
 def test_runspider_runs_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrapy) -> None:
     file = tmp_path / "plain.py"
     file.write_text(PLAIN_SPIDER)
@@ -285,10 +161,6 @@ def test_runspider_runs_a_spider_that_is_not_broad(tmp_path: Path, scrapy: Scrap
     assert "started anything" in done.stdout
     assert "cannot be used" not in done.stderr
     assert "File not found" in scrapy("runspider", str(tmp_path / "nosuch.py")).stderr
-
-
-def test_help_mentions_seeds(scrapy: Scrapy) -> None:
-    assert "-a seeds= takes files" in " ".join(scrapy("crawl", "--help").stdout.split())
 
 
 @pytest.mark.parametrize("command", ["crawl", "runspider"])

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
+from stock_crawl import site
 
 from tests.forked import python
 
-
-@contextmanager
-def site() -> Iterator[str]:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            robots = b"User-agent: *\nDisallow: /secret"
-            self.wfile.write(robots if "robots" in self.path else b"<p>page")
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+ROBOTS = {"/robots.txt": (200, "User-agent: *\nDisallow: /secret")}
 
 
 def scrapy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,10 +32,10 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_debugging_command_leaves_nothing(tmp_path: Path, command: tuple[str, ...]) -> None:
-    with site() as url:
-        done = scrapy(tmp_path / "crawl", *command, url, "-s", "CRAWL_PROCESSES=2")
+    with site(ROBOTS) as pages:
+        done = scrapy(tmp_path / "crawl", *command, pages.url(), "-s", "CRAWL_PROCESSES=2")
     assert done.returncode == 0, done.stderr
-    assert ("<p>page" in done.stdout) or (command[0] == "parse" and url in done.stdout)
+    assert ("<p>page" in done.stdout) or (command[0] == "parse" and pages.url() in done.stdout)
     assert "robots.txt is asked first, and the page 1 s later" in done.stderr
     assert "Traceback" not in done.stderr
     assert list((tmp_path / "crawl").iterdir()) == []
@@ -68,42 +43,19 @@ def test_a_debugging_command_leaves_nothing(tmp_path: Path, command: tuple[str, 
 
 @pytest.mark.parametrize(
     ("path", "setting", "reason"),
-    [("secret", "SITEMAPS=1", "robots 1"), ("", "SCOPE_SUFFIXES=.br", "scope_suffix 1")],
+    [("/secret", "SITEMAPS=1", "robots 1"), ("/", "SCOPE_SUFFIXES=.br", "scope_suffix 1")],
 )
 def test_a_refused_url_is_a_warning(tmp_path: Path, path: str, setting: str, reason: str) -> None:
-    with site() as url:
-        done = scrapy(tmp_path / "crawl", "fetch", f"{url}{path}", "-s", setting)
+    with site(ROBOTS) as pages:
+        done = scrapy(tmp_path / "crawl", "fetch", pages.url(path), "-s", setting)
     assert done.stdout == ""
     assert f"WARNING: URLs without an answer: {reason} (" in done.stderr
 
 
-NAME = ("SCOPE_SUFFIX=.br", "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?")
-VALUE = ("DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds, ")
-
-
-@pytest.mark.parametrize(
-    ("command", "setting", "line"),
-    [
-        (("fetch",), *NAME),
-        (("parse", "--spider=broad"), *VALUE),
-        (("shell",), *VALUE),
-        (("view",), *NAME),
-    ],
-)
-def test_a_mistake_in_settings_is_one_line(
-    tmp_path: Path, command: tuple[str, ...], setting: str, line: str
-) -> None:
-    done = scrapy(tmp_path / "crawl", *command, "http://127.0.0.1:8/", "-s", setting)
-    (said,) = done.stderr.splitlines()
-    assert said.startswith(line)
-    assert (done.returncode, done.stdout) == (2, "")
-
-
 def test_folders_that_a_debugging_command_does_not_use_may_have_any_value(tmp_path: Path) -> None:
-    with site() as url:
-        done = scrapy(
-            tmp_path / "crawl", "fetch", url, "-s", "WARC_PREFIX=a", "-s", "REPORT_DIR=/dev/null"
-        )
+    folders = ("-s", "WARC_PREFIX=a", "-s", "REPORT_DIR=/dev/null")
+    with site(ROBOTS) as pages:
+        done = scrapy(tmp_path / "crawl", "fetch", pages.url(), *folders)
     assert "<p>page" in done.stdout
 
 

@@ -1,4 +1,8 @@
-"""The download handler: in a crawler without a reactor, and in whole crawls of stock Scrapy."""
+"""The download handler: in a crawler without a reactor, and in whole crawls of stock Scrapy.
+
+Scrapy's own tests of a handler run on it too (tests/scrapy_suite): methods, limits, time-outs,
+certificates, proxies and signals of a user's requests are tested there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ import gzip
 import logging
 import resource
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -15,27 +18,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadCancelledError,
-    DownloadConnectionRefusedError,
     DownloadFailedError,
-    DownloadTimeoutError,
     NotConfigured,
-    ResponseDataLossError,
-    StopDownload,
-    UnsupportedURLSchemeError,
 )
-from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.http import HtmlResponse, Response
 from stock_crawl import run, site
 
-from tests.adapters.rawserver import RawServer, identity, read_request, server_context
+from tests.adapters.rawserver import RawServer, read_request, until
 from webcrawl import openfiles
-from webcrawl.config import build
 from webcrawl.config.build import admissions_from
-from webcrawl.config.fetch import content_type_test, headers_from, limits_from
+from webcrawl.config.fetch import content_type_test, headers_from
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.outcomes import NotSent
 from webcrawl.crawl.page_fetch import PageFetch, note, state_of
@@ -52,7 +49,6 @@ SETTINGS: dict[str, Any] = {
     "CONTENT_TYPES": ["text/html"],
     "DOWNLOAD_TIMEOUT": 60,
 }
-SENT_S = 2.0  # enough to connect and receive the bytes sent at once
 
 
 class Server(RawServer):
@@ -152,17 +148,6 @@ def test_the_requests_own_headers_come_first_and_win() -> None:
     ]
 
 
-def test_head_and_post_are_sent() -> None:
-    with Server(OK + b"Content-Length: 5\r\n\r\n", hangs=True) as server:
-        response = download(Request(server.url(), method="HEAD"))
-    assert (response.body, response.headers["Content-Length"]) == (b"", b"5")
-    with Server(OK + b"\r\n") as server:
-        download(Request(server.url(), method="POST", body=b"a=b"))
-    assert server.requests[0].startswith(b"POST / HTTP/1.1\r\n")
-    assert b"\r\nContent-Length: 3\r\n" in server.requests[0]
-    assert server.requests[0].endswith(b"\r\n\r\na=b")
-
-
 def coded(coding: bytes, body: bytes, content_type: bytes = b"text/html") -> tuple[bytes, bytes]:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Encoding: %b\r\n\r\n"
     return head % (content_type, coding), body
@@ -256,37 +241,9 @@ def test_a_truncated_page_is_kept() -> None:
     with Server(CUT) as server:
         response = download(leased(server))
     assert (response.body, response.flags) == (b"hell", ["dataloss"])
-    with Server(CUT, hangs=True) as server:
-        request = leased(server)
-        request.meta["download_timeout"] = SENT_S
-        response = download(request)
-    assert (response.body, response.flags) == (b"hell", ["truncated"])
     with Server(CUT) as server:
         response = download(leased(server), crawler_with(DOWNLOAD_MAXSIZE=3))
     assert (response.body, response.flags) == (b"hel", ["truncated"])
-
-
-def test_a_truncated_user_request_raises_scrapys_exception() -> None:
-    with Server(CUT) as server, pytest.raises(ResponseDataLossError):
-        download(Request(server.url()))
-    with Server(CUT) as server:
-        response = download(Request(server.url(), meta={"download_fail_on_dataloss": False}))
-        assert (response.body, response.flags) == (b"hell", ["dataloss"])
-        response = download(Request(server.url()), crawler_with(DOWNLOAD_FAIL_ON_DATALOSS=False))
-        assert response.flags == ["dataloss"]
-    with Server(CUT) as server, pytest.raises(DownloadCancelledError):
-        download(Request(server.url(), meta={"download_maxsize": 3}))
-    with Server(CUT, hangs=True) as server, pytest.raises(DownloadTimeoutError):
-        download(Request(server.url(), meta={"download_timeout": SENT_S}))
-
-
-def test_a_size_limit_of_0_means_no_limit() -> None:
-    assert limits_from(crawler_with(DOWNLOAD_MAXSIZE=0).settings).max_size_bytes == sys.maxsize
-    with Server(OK + b"\r\nhello") as server:
-        response = download(
-            Request(server.url(), meta={"download_maxsize": 0}), crawler_with(DOWNLOAD_MAXSIZE=2)
-        )
-    assert response.body == b"hello"
 
 
 # Failures
@@ -304,41 +261,14 @@ def failing(
     return caught.type, failure
 
 
-@pytest.mark.parametrize(
-    ("parts", "error", "reason"),
-    [
-        ([], DownloadFailedError, "reset"),
-        ([b"garbage"], DownloadFailedError, "bad_response"),
-        ([OK + b"A: " + b"b" * 70_000], DownloadFailedError, "header_too_large"),
-    ],
-)
-def test_an_unusable_answer_raises_scrapys_exception(
-    parts: list[bytes], error: type[Exception], reason: str, caplog: pytest.LogCaptureFixture
+def test_the_fault_of_a_server_is_an_exception_and_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with Server(*parts) as server:
+    with Server(b"garbage") as server:
         raised, failure = failing(leased(server))
-    assert (raised, failure.reason, failure.asked) == (error, reason, True)
+    assert (raised, failure.reason, failure.asked) == (DownloadFailedError, "bad_response", True)
     assert [record for record in caplog.records if record.name.startswith("webcrawl")] == []
-
-
-def test_a_refused_connection_raises_scrapys_exception() -> None:
-    with Server() as server:
-        pass
-    raised, failure = failing(Request(server.url()))
-    assert (raised, failure.reason) == (DownloadConnectionRefusedError, "connect")
-
-
-def test_a_timeout_raises_scrapys_exception() -> None:
-    with Server(hangs=True) as server:
-        raised, failure = failing(Request(server.url(), meta={"download_timeout": SENT_S}))
-    assert (raised, failure.reason) == (DownloadTimeoutError, "timeout")
-
-
-def test_a_name_without_an_address_raises_scrapys_exception() -> None:
-    raised, failure = failing(Request("http://name.invalid/"))
-    assert (raised, failure.reason, failure.asked) == (CannotResolveHostError, "dns", False)
-    assert failure.ended_at > 0
 
 
 def test_the_resolver_of_the_crawl_is_used() -> None:
@@ -371,18 +301,13 @@ def test_every_reason_has_an_exception() -> None:
     assert set(FAILURES) <= set(REASONS)
 
 
-def test_other_schemes_are_refused() -> None:
-    with pytest.raises(UnsupportedURLSchemeError):
-        download(Request("unsupp://a.test"))
-
-
 def test_close_ends_fetches_in_progress() -> None:
     with Server(hangs=True) as server:
 
         async def use(handler: DownloadHandler) -> None:
             request = leased(server)
             task = asyncio.create_task(handler.download_request(request))
-            await asyncio.sleep(0.1)
+            await until(lambda: bool(server.requests))
             await handler.close()
             with pytest.raises(DownloadCancelledError):
                 await task
@@ -395,17 +320,6 @@ def test_the_handler_needs_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.downloader.handler.is_asyncio_available", lambda: False)
     with pytest.raises(NotConfigured):
         DownloadHandler.from_crawler(crawler_with())
-
-
-def test_a_page_is_fetched_over_https(tmp_path: Path) -> None:
-    leaf = identity("127.0.0.1")
-    with Server(OK + b"\r\nhi", context=server_context(tmp_path, leaf)) as server:
-        request = Request(f"https://127.0.0.1:{server.port}/")
-        response = download(request)
-        assert response.certificate == leaf.der
-        assert "self-signed" in state_of(request).exchange.tls.problem
-        with pytest.raises(DownloadFailedError):
-            download(request, crawler_with(DOWNLOAD_VERIFY_CERTIFICATES=True))
 
 
 def test_the_bind_address_is_used() -> None:
@@ -433,19 +347,6 @@ async def ask_before_a_page(url: str, crawler: Crawler) -> None:
     await admissions.close()
 
 
-def test_the_names_for_robots_txt_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    real = build.robots_names
-    monkeypatch.setattr(build, "robots_names", lambda *known: asked.append("") or real(*known))
-    nothing: Any = None
-    admissions = build.admissions_from(crawler_with().settings, outlink=nothing, record=nothing)
-    asked.clear()
-    for agent in ("other", "other", "", ""):
-        admissions.read_signals(agent)(b"User-agent: *")
-        admissions.read_rules("other")(b"User-agent: *")
-    assert len(asked) == 3  # two names for signals, one for rules
-
-
 def test_without_user_agent_no_header_is_sent() -> None:
     settings = crawler_with(USER_AGENT="", DEFAULT_REQUEST_HEADERS={"Accept": None}).settings
     assert headers_from(settings) == [(b"Accept-Encoding", b"gzip, deflate")]
@@ -464,54 +365,6 @@ def test_many_sockets_may_be_open() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert raised == (min(openfiles.WANTED, hard), hard)
-
-
-# Signals
-
-
-@pytest.mark.parametrize("fail", [False, True])
-@pytest.mark.parametrize(
-    ("signal", "body"), [(signals.headers_received, b""), (signals.bytes_received, b"hell")]
-)
-def test_a_listener_may_stop_the_download(signal: object, body: bytes, fail: bool) -> None:
-    heard: list[dict[str, Any]] = []
-
-    def listener(**what: Any) -> None:
-        heard.append(what)
-        raise StopDownload(fail=fail)
-
-    crawler = crawler_with()
-    crawler.signals.connect(listener, signal)
-    with Server(CUT, hangs=True) as server:
-        request = Request(server.url())
-        if fail:
-            with pytest.raises(StopDownload) as caught:
-                download(request, crawler)
-            response = caught.value.response
-        else:
-            response = download(request, crawler)
-    assert isinstance(response, TextResponse)
-    assert (response.body, response.flags) == (body, ["download_stopped"])
-    assert len(heard) == 1
-    assert heard[0]["request"] is request
-    if signal is signals.headers_received:
-        assert heard[0]["body_length"] == 99
-        assert heard[0]["headers"]["Content-Type"] == b"text/html"
-    else:
-        assert heard[0]["data"] == b"hell"
-
-
-def test_a_listener_that_does_not_stop_changes_nothing() -> None:
-    heard: list[bytes] = []
-
-    def listener(data: bytes, **_: object) -> None:
-        heard.append(data)
-
-    crawler = crawler_with()
-    crawler.signals.connect(listener, signals.bytes_received)
-    with Server(OK + b"\r\n", b"hello") as server:
-        assert download(Request(server.url()), crawler).body == b"hello"
-    assert b"".join(heard) == b"hello"
 
 
 # Whole crawls
@@ -543,17 +396,6 @@ def test_the_handler_works_in_stock_scrapy(tmp_path: Path, reactor: bool) -> Non
     assert "Traceback" not in done.log
     assert (done.stats["got"], done.stats["exchange"]) == ("<p>page", True)
     assert pages.asked == ["/a", "/b"]
-
-
-@pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
-def test_a_request_through_a_proxy_uses_scrapys_handler(tmp_path: Path, reactor: bool) -> None:
-    settings = QUICK_CRAWL | {"TWISTED_REACTOR_ENABLED": reactor}
-    with site({}) as proxy:
-        spider = SPIDER.format(url="http://a.test/x", meta={"proxy": proxy.url("")})
-        done = run(tmp_path, spider, settings)
-    assert "Traceback" not in done.log
-    assert (done.stats["got"], done.stats["exchange"]) == ("<p>page", False)
-    assert proxy.asked == ["http://a.test/x"]
 
 
 def test_a_copied_meta_does_not_lead_to_the_address_of_another_host() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from tests.adapters.aheadclock import pass_time, run_ahead
 from tests.adapters.rawserver import (
     RawServer,
     Run,
@@ -219,17 +219,19 @@ def test_an_answer_that_breaks_off_does_not_make_a_server_unreliable(run: Run) -
     assert server.connections == [1, 1, 2]
 
 
-def test_an_idle_connection_is_closed_after_its_time(run: Run) -> None:
+def test_an_idle_connection_is_closed_after_its_time() -> None:
     server = Server(OK)
 
     async def script(client: Client, fetch: Fetch) -> None:
-        began = time.monotonic()
-        await fetch(limits=Limits(keep_alive_s=0.2))
-        await until(lambda: idle(client) == 0)
-        assert time.monotonic() >= began + 0.2
+        await fetch(limits=Limits(keep_alive_s=10.0))
+        pass_time(9.0)
+        await asyncio.sleep(0)
+        assert idle(client) == 1
+        pass_time(1.0)
         await until(lambda: not server.closed.empty())
+        assert idle(client) == 0
 
-    fetching(run, server, script)
+    fetching(run_ahead, server, script)
 
 
 def test_the_longest_idle_connection_is_closed_for_a_new_one(run: Run) -> None:
@@ -245,22 +247,13 @@ def test_the_longest_idle_connection_is_closed_for_a_new_one(run: Run) -> None:
     assert server.connections == [1, 2, 1, 3, 1, 3, 4]
 
 
-def test_the_list_of_unreliable_servers_is_bounded(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_of_unreliable_servers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNRELIABLE_MAX", 1)
-    server = Server(OK, b"reset", OK, b"reset", OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
-        for host in ("a.test", "b.test"):
-            await fetch(host)
-            with pytest.raises(FetchFailed):
-                await fetch(host)
-        await fetch("a.test")
-        await fetch("b.test")
-        assert idle(client) == 1  # a.test was dropped from the list
-
-    fetching(run, server, script)
+    kept = Connections()
+    one, other = (connections.Server(False, host, 80, "192.0.2.1", None) for host in "ab")
+    kept.mark_unreliable(one)
+    kept.mark_unreliable(other)
+    assert [kept.is_reliable(each) for each in (one, other)] == [True, False]
 
 
 def test_a_tls_connection_is_reused(run: Run, tmp_path: Path) -> None:

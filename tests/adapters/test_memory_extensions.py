@@ -1,11 +1,8 @@
-"""Memory: modules that a crawl does not import, and the one heap of all threads."""
+"""The parts of a crawl that save memory: no web server unless it is asked for, and one heap."""
 
 from __future__ import annotations
 
 import ctypes
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from scrapy.exceptions import NotConfigured
@@ -14,28 +11,6 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.extensions.remotecontrol import RemoteControl
 from webcrawl.extensions.tuning import OneHeap
-
-ROOT = Path(__file__).parents[2]
-LOADED = """
-import sys
-from scrapy.utils.misc import load_object, walk_modules
-from scrapy.utils.project import get_project_settings
-
-settings = get_project_settings()
-walk_modules(settings["COMMANDS_MODULE"])
-for path in settings.get_component_priority_dict_with_base("EXTENSIONS"):
-    load_object(path)
-print(*sys.modules)
-"""
-
-
-def test_a_crawl_loads_no_web_server() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    loaded = set(done.stdout.split())
-    assert "webcrawl.extensions.remotecontrol" in loaded
-    assert not loaded & {"aiohttp", "scrapy.extensions.remote_control", "simweb"}
 
 
 def test_remote_control_is_scrapys_if_switched_on() -> None:

@@ -65,22 +65,16 @@ def dropped(done: Run, name: str) -> int:
 # HostUniqueness
 
 
-def test_the_cap_per_host(tmp_path: Path) -> None:
+def test_the_caps_per_host_and_per_registered_domain(tmp_path: Path) -> None:
     with site({}) as one, site({}, "127.0.0.2") as two:
-        urls = [one.url("/1"), one.url("/2"), two.url("/1"), one.url("/3")]
-        done = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_HOST=2)
-    assert one.asked == ["/1", "/2"]
-    assert two.asked == ["/1"]
-    assert dropped(done, "host_uniqueness") == 1
-    assert done.stats["refused"] == [one.url("/3") + " HostUniqueness: host_cap"]
-
-
-def test_the_cap_per_registered_domain(tmp_path: Path) -> None:
-    with site({}) as one:
-        urls = [one.url("/1"), one.url("/2")]
-        done = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_DOMAIN=1)
-    assert one.asked == ["/1"]
-    assert done.stats["refused"] == [one.url("/2") + " HostUniqueness: domain_cap"]
+        urls = [one.url("/1"), one.url("/2"), two.url("/1"), two.url("/2"), one.url("/3")]
+        caps = {"MAX_PAGES_PER_HOST": 2, "MAX_PAGES_PER_DOMAIN": 1}
+        hosts = crawl(tmp_path, urls, "HostUniqueness", MAX_PAGES_PER_HOST=2)
+        assert (one.asked, two.asked) == (["/1", "/2"], ["/1", "/2"])
+        assert dropped(hosts, "host_uniqueness") == 1
+        assert hosts.stats["refused"] == [one.url("/3") + " HostUniqueness: host_cap"]
+        both = crawl(tmp_path, urls[:2], "HostUniqueness", **caps)
+        assert both.stats["refused"] == [one.url("/2") + " HostUniqueness: domain_cap"]
 
 
 def test_a_retry_does_not_count_as_another_page(tmp_path: Path) -> None:
@@ -144,20 +138,15 @@ def test_private_addresses_are_refused(tmp_path: Path) -> None:
 
 def test_requests_stay_in_scope(tmp_path: Path) -> None:
     with site({}) as one:
-        urls = [one.url("/1"), "http://a.br.com/"]
-        done = crawl(tmp_path, urls, "DomainFilter", SCOPE_SUFFIXES=[".br"])
-    assert one.asked == []
-    assert dropped(done, "domain_filter") == 2
-    assert done.stats["refused"][1] == "http://a.br.com/ DomainFilter: suffix"
-
-
-def test_denied_hosts_are_refused(tmp_path: Path) -> None:
-    with site({}) as one, site({}, "127.0.0.2") as two:
-        urls = [one.url("/1"), two.url("/2")]
-        done = crawl(tmp_path, urls, "DomainFilter", SCOPE_DENY=["127.0.0.2"])
+        urls = [one.url("/1"), "http://a.br.com/", "http://x.example/"]
+        scope = {"SCOPE_SUFFIXES": ["127.0.0.1", ".example"], "SCOPE_DENY": ["x.example"]}
+        done = crawl(tmp_path, urls, "DomainFilter", **scope)
     assert one.asked == ["/1"]
-    assert two.asked == []
-    assert dropped(done, "domain_filter") == 1
+    assert dropped(done, "domain_filter") == 2
+    assert done.stats["refused"] == [
+        "http://a.br.com/ DomainFilter: suffix",
+        "http://x.example/ DomainFilter: deny",
+    ]
 
 
 def test_ports_of_other_protocols_are_refused(tmp_path: Path) -> None:
@@ -204,17 +193,15 @@ def test_robots_txt_is_fetched_once_and_obeyed(tmp_path: Path) -> None:
     assert done.stats["refused"][0].endswith("/b RobotsTxt: robots")
 
 
-@pytest.mark.parametrize("status", [304, 401, 404, 429])
-def test_answers_that_allow_all(tmp_path: Path, status: int) -> None:
-    """RFC 9309, 2.3.1.2 and 2.3.1.3: `robotspolicy` has all cases."""
-    asked, _ = robots(tmp_path, {"/robots.txt": (status, "User-agent: *\nDisallow: /\n")})
+def test_an_answer_that_allows_all(tmp_path: Path) -> None:
+    """RFC 9309, 2.3.1.3: `robotspolicy` has all cases."""
+    asked, _ = robots(tmp_path, {"/robots.txt": (404, "User-agent: *\nDisallow: /\n")})
     assert sorted(asked) == ["/a", "/b", "/robots.txt"]
 
 
-@pytest.mark.parametrize("status", [500, 503])
-def test_5xx_disallows(tmp_path: Path, status: int) -> None:
+def test_5xx_disallows(tmp_path: Path) -> None:
     """RFC 9309, 2.3.1.4."""
-    asked, done = robots(tmp_path, {"/robots.txt": (status, "")})
+    asked, done = robots(tmp_path, {"/robots.txt": (503, "")})
     assert asked == ["/robots.txt"]
     assert dropped(done, "robots_txt") == 2
     assert done.stats["webcrawl/middleware/robots_txt/unreachable"] == 1
@@ -234,13 +221,6 @@ def test_five_redirects_are_followed(tmp_path: Path) -> None:
     asked, done = robots(tmp_path, hops | end)
     assert asked == ["/robots.txt", "/r1", "/r2", "/r3", "/r4", "/r5", "/b"]
     assert dropped(done, "robots_txt") == 1
-
-
-def test_a_redirect_in_utf_8_is_followed(tmp_path: Path) -> None:
-    sent = {"/robots.txt": (302, "/é".encode().decode("latin-1"))}
-    end = {"/%C3%A9": (200, "User-agent: *\nDisallow: /a\n")}
-    asked, _ = robots(tmp_path, sent | end)
-    assert asked == ["/robots.txt", "/%C3%A9", "/b"]
 
 
 def test_after_more_redirects_all_is_allowed(tmp_path: Path) -> None:

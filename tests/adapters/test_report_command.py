@@ -50,28 +50,6 @@ def test_a_missing_archive_is_one_line(scrapy: Scrapy, folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["/none"], "/none is not a folder"),
-        ([".", "--crawl", "1"], "has no crawl log: no crawl-1-*.jsonl"),
-        ([".", "--in-degree", "a/b"], "--in-degree a/b is not a domain"),
-    ],
-)
-def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: list[str], said: str) -> None:
-    done = scrapy("report", *arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert said in line
-
-
-def test_a_call_without_a_folder_is_refused(scrapy: Scrapy) -> None:
-    done = scrapy("report")
-    assert done.returncode == 2
-    assert "give one folder" in done.stderr + done.stdout
-
-
 def test_a_page_that_cannot_be_written_is_one_line(scrapy: Scrapy, folder: Path) -> None:
     (folder / "file").write_text("")
     done = scrapy("report", str(folder), "-o", str(folder / "file" / "page"))

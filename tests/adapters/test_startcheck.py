@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +11,8 @@ import pytest
 import scrapy
 from scrapy import Spider
 from scrapy.exceptions import NotConfigured
-from scrapy.settings import Settings
 
-from webcrawl import settings as defaults
+from tests.projectsettings import of_a_crawl
 from webcrawl.config.fetch import user_agent_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, Crawl
@@ -23,9 +21,7 @@ from webcrawl.spiders.broad import BroadSpider
 
 
 def crawler_of(spider: type[Spider] = BroadSpider, **given: Any) -> Any:
-    settings = Settings()
-    settings.setmodule(defaults, priority="project")
-    settings.setdict(given, priority="cmdline")
+    settings = of_a_crawl(**given)
     return SimpleNamespace(
         settings=settings, spidercls=spider, spider=spider("x"), webcrawl=Crawl()
     )
@@ -80,14 +76,6 @@ def test_a_command_of_scrapy_is_refused_in_one_line(
     said = capsys.readouterr().err
     assert said.startswith(line)
     assert (ended.value.code, len(said.splitlines())) == (2, 1)
-
-
-def test_a_doubtful_name_and_a_missing_contact_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        StartCheck.from_crawler(crawler_of(SCOPE_DENIED=1))
-    assert len(caplog.records) == 6
-    assert "SCOPE_DENIED is no setting; the nearest is SCOPE_DENY" in caplog.messages[0]
-    assert "names no contact" in caplog.messages[2]
 
 
 def test_a_script_whose_pages_would_be_lost_is_refused() -> None:

@@ -103,13 +103,14 @@ WORK = {
     """,
     "short": """
         async def work(self):
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(0)
     """,
 }
+INTERVAL_S = 0.1
 SETTINGS = {
     "SCHEDULER": "spider.CountingScheduler",
     "EXTENSIONS": {"webcrawl.extensions.statslines.StatsLines": 100},
-    "STATS_INTERVAL": 0.5,
+    "STATS_INTERVAL": INTERVAL_S,
 }
 LINE = re.compile(
     r"\[ *(\d+)\] 3 Q      7 E      60 H     50 D     40 I    30 R    20 C +(\d+) L    \dK"
@@ -138,7 +139,7 @@ def assert_on_time(crawl: Run) -> None:
     said = crawl.stats["said"]
     over_s = [0.0, *(each[2] for each in said)]
     for number, (at_s, *_) in enumerate(said, 1):
-        assert at_s >= 0.5 * number - 0.01
+        assert at_s >= INTERVAL_S * (number - 0.1)
         assert sum(over_s[: number + 1]) == pytest.approx(at_s)
 
 
@@ -175,8 +176,8 @@ def test_lines_and_summary_on_standard_output_and_all_counts_in_scrapys_stats(
     assert stats["webcrawl/codes/other"] == 0
     assert stats["webcrawl/dropped/host_cap"] == 10
     assert stats["webcrawl/mean_request_s"] == 5.0 / 15
-    assert 60 / took_s < stats["webcrawl/extracted_per_s"] < 60 / 1.5
-    assert 1.5 < stats["webcrawl/elapsed_s"] < took_s
+    assert 60 / took_s < stats["webcrawl/extracted_per_s"] < 60 / (3 * INTERVAL_S)
+    assert 3 * INTERVAL_S < stats["webcrawl/elapsed_s"] < took_s
     assert {"webcrawl/pages_per_s", "webcrawl/mbps"} <= stats.keys()
 
 
@@ -214,11 +215,6 @@ def test_another_scheduler_prints_no_line(tmp_path: Path) -> None:
     assert crawl.code == 0
     assert crawl.log.count("No stats lines: SCHEDULER is not webcrawl.scheduler.Scheduler") == 1
     assert "Traceback" not in crawl.log
-
-
-def test_a_wrong_interval_is_named(tmp_path: Path) -> None:
-    crawl = run(tmp_path, spider("short"), SETTINGS | {"STATS_INTERVAL": "soon"})
-    assert "STATS_INTERVAL = 'soon' cannot be used: a number of seconds" in crawl.log
 
 
 def test_a_closed_pipe_changes_nothing(tmp_path: Path) -> None:
@@ -302,7 +298,7 @@ def test_the_report_has_the_counts_of_the_crawl(tmp_path: Path) -> None:
     assert report["rates"]["mean_request_s"] == 0.5
     assert report["settings"]["MAX_PAGES_PER_HOST"] == 10
     assert report["started"] <= report["finished"]
-    assert 0.5 < report["elapsed_s"] < took_s
+    assert 0 < report["elapsed_s"] < took_s
     text = (folder / "report.txt").read_text(encoding="utf-8")
     assert "10 pages in " in text
     assert "HTTP codes: 2xx = 8, 3xx = 0, 4xx = 2, 5xx = 0, other = 0" in text
@@ -310,14 +306,14 @@ def test_the_report_has_the_counts_of_the_crawl(tmp_path: Path) -> None:
     assert f"Report: {folder / 'report.json'}" in crawl.log
 
 
-def test_each_run_leaves_its_report(tmp_path: Path) -> None:
+def test_each_run_leaves_its_report_in_the_folder_of_the_archive(tmp_path: Path) -> None:
     folder = tmp_path / "reports"
     folder.mkdir()
     (folder / "report.json").write_text('{"started": "2026-01-02T03:04:05Z"}', encoding="utf-8")
     (folder / "report.txt").write_text("first", encoding="utf-8")
     (folder / "report-20260102T030405Z.txt").write_text("earlier", encoding="utf-8")
     for cap in ("10", "11"):
-        overrides = {"REPORT_DIR": str(folder), "MAX_PAGES_PER_IP": cap, "SCOPE_SUFFIXES": ".br"}
+        overrides = {"WARC_DIR": str(folder), "MAX_PAGES_PER_IP": cap, "SCOPE_SUFFIXES": ".br"}
         run(tmp_path, spider("short"), REPORTING | overrides)
     (folder / "report.json").unlink()
     _keep_earlier(folder)  # in a folder with half of a report
@@ -329,11 +325,6 @@ def test_each_run_leaves_its_report(tmp_path: Path) -> None:
     (own,) = (texts[name] for name in texts if name[-5:] == ".json" and "20260102" not in name)
     assert json.loads(own)["settings"]["MAX_PAGES_PER_IP"] == 10
     assert json.loads(own)["settings"]["SCOPE_SUFFIXES"] == [".br"]
-
-
-def test_the_report_is_in_the_folder_of_the_warc_files(tmp_path: Path) -> None:
-    run(tmp_path, spider("short"), REPORTING | {"WARC_DIR": str(tmp_path / "warc")})
-    assert (tmp_path / "warc" / "report.json").exists()
 
 
 def test_a_disk_error_is_one_line(tmp_path: Path) -> None:

@@ -98,19 +98,6 @@ def types(folder: Path) -> list[str]:
     return [record.type for record in records(folder)]
 
 
-def test_a_page_makes_three_records(tmp_path: Path) -> None:
-    page = page_of("x", via="http://a.test/", depth=1)
-
-    async def use(pipeline: WarcPipeline) -> None:
-        assert await pipeline.process_item(page) is page
-        assert page.exchange is not None
-        assert page.exchange.archived
-
-    with_pipeline(crawler_for(tmp_path), use)
-    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
-    assert b"via: http://a.test/\r\nhopsFromSeed: L\r\n" in records(tmp_path)[3].block
-
-
 def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
     first, second = page_of("x"), page_of("y")
     second.original = Original(first.url, PLAIN.started_time, first.payload_digest)
@@ -174,8 +161,7 @@ def test_warc_payload_digest_selects_the_payload(tmp_path: Path, over: str) -> N
     assert page.payload_digest == (digests[0] or digest(each.body))
 
 
-@pytest.mark.parametrize("over", ["wire", "payload", "none"])
-@pytest.mark.parametrize("has_framing", [True, False])
+@pytest.mark.parametrize(("over", "has_framing"), [("wire", False), ("payload", True)])
 def test_a_revisit_of_an_earlier_archive_has_the_digest_of_that_archive(
     tmp_path: Path, over: str, has_framing: bool
 ) -> None:
@@ -251,39 +237,33 @@ def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> N
     assert path.name.startswith("ours-")
 
 
-def test_the_file_of_a_dead_run_is_recovered(
+def test_files_of_dead_processes_are_recovered_at_the_start_and_at_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (path,) = write(tmp_path / "warc", [capture(PLAIN)])
-    path.rename(f"{path}.open")
-    with caplog.at_level(logging.INFO):
-        with_pipeline(crawler_for(tmp_path))
-    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
-    assert f"Recovered {path} of an earlier crawl: 4 records, 0 bytes cut" in caplog.text
+    """That of an earlier run, and that of a worker of this one. Each has its index."""
 
-
-def test_the_file_of_a_dead_worker_is_recovered_at_the_end(tmp_path: Path) -> None:
-    async def use(pipeline: WarcPipeline) -> None:
-        (path,) = write(tmp_path / "warc", [capture(PLAIN)])
+    def leave_a_file() -> Path:
+        (path,) = {*write(tmp_path / "warc", [capture(PLAIN)])} - finished
         path.rename(f"{path}.open")
-
-    with_pipeline(crawler_for(tmp_path), use)
-    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"]
-    assert not list((tmp_path / "warc").glob("*.open"))
-
-
-def test_each_file_has_an_index_a_recovered_one_too(tmp_path: Path) -> None:
-    (path,) = write(tmp_path / "warc", [capture(PLAIN)])
-    path.rename(f"{path}.open")
+        return path
 
     async def use(pipeline: WarcPipeline) -> None:
-        await pipeline.process_item(page_of("x"))
+        assert first.exists()
+        finished.add(first)
+        leave_a_file()
 
-    with_pipeline(crawler_for(tmp_path), use)
-    found = [path.name.partition(".")[0] for path in (tmp_path / "warc").glob("*.cdxj")]
-    warcs = [path.name.partition(".")[0] for path in (tmp_path / "warc").glob("*.warc.gz")]
-    assert len(warcs) == 2
-    assert sorted(found) == sorted(warcs)
+    finished: set[Path] = set()
+    first = leave_a_file()
+    with caplog.at_level(logging.INFO):
+        with_pipeline(crawler_for(tmp_path), use)
+    assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"] * 2
+    assert f"Recovered {first} of an earlier crawl: 4 records, 0 bytes cut" in caplog.text
+    warcs, indexes = (
+        sorted(path.name.partition(".")[0] for path in (tmp_path / "warc").glob(pattern))
+        for pattern in ("*.warc.gz", "*.cdxj")
+    )
+    assert warcs == indexes
+    assert not list((tmp_path / "warc").glob("*.open"))
 
 
 def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:
@@ -411,14 +391,6 @@ def test_a_revalidated_cached_answer_is_not_the_304() -> None:
     assert state_of(response.request).exchange is each
 
 
-def test_the_exchange_of_the_wire_is_kept() -> None:
-    each = replace(PLAIN)
-    response = Response(each.url, 200, body=each.payload)
-    response.request = Request(each.url, meta={META_KEY: RequestState(exchange=each)})
-    assert exchange_of(response) is each
-    assert each == PLAIN
-
-
 def test_the_exchange_of_the_wire_is_kept_if_a_middleware_changed_the_body() -> None:
     each = replace(PLAIN)
     response = Response(each.url, 200, body=b"changed by a middleware")
@@ -487,16 +459,3 @@ def test_a_stock_crawl_is_archived(tmp_path: Path, through_a_proxy: bool) -> Non
     assert (b"reconstructed: true\r\n" in metadata.block) is through_a_proxy
     assert done.stats["webcrawl/warc/records"] == 4
     assert "1 WARC files with 4 records" in done.log
-
-
-def test_a_stock_crawl_with_an_unwritable_folder_ends_with_one_line(tmp_path: Path) -> None:
-    (tmp_path / "warc").touch()
-    with site({}) as host:
-        spider = SPIDER.format(url=host.url("/x"), meta={})
-        done = run(tmp_path, spider, OURS | {"WARC_DIR": str(tmp_path / "warc")})
-    assert host.asked == []
-    assert done.stats["finish_reason"] == "warc_error"
-    (line,) = [line for line in done.log.splitlines() if " ERROR: " in line]
-    assert "cannot be written" in line
-    assert done.stats["webcrawl/problem"] in line
-    assert "Traceback" not in done.log

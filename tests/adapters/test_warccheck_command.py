@@ -25,9 +25,3 @@ def test_each_problem_prints_one_line(scrapy: Scrapy, tmp_path: Path) -> None:
     assert "the last member is cut" in lines[0]
     assert "No such file" in lines[1]
     assert done.stderr == ""
-
-
-def test_a_call_without_a_file_is_refused(scrapy: Scrapy) -> None:
-    done = scrapy("warccheck")
-    assert done.returncode == 2
-    assert "give one or more WARC files" in done.stderr + done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from tests.contracts.frontier import answer, link, memory_frontier
 from tests.contracts.test_hub_frontier import BRIEF, Machines, connected
-from tests.sim.test_hub import virtual_time
-from tests.unit import virtualtime
+from tests.sim.conftest import virtual_time
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.fetching import HUB_ENDS
 from webcrawl.frontier.base import Policy
@@ -24,6 +23,7 @@ from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 
 __all__ = ["virtual_time"]  # a fixture
+pytestmark = pytest.mark.virtual_time  # a hub is late at once if it does not answer
 NOW = 1_000.0  # the clock of `Machines`
 
 
@@ -47,7 +47,12 @@ class Crawl:
         self.fetcher = AllHubs(remotes, lambda host: int(host[0] != "a"))
         self.given_back: list[Callable[[str], bool]] = []
         self.fetcher.give_back = self.given_back.append
+
+    async def aopen(self) -> None:
         self.life = self.hubs[0].start(self.fetcher)
+        await connected(self.fetcher)
+        self.fetcher.tick()
+        await turns()  # the hubs have heard it
 
     async def put(self, *urls: str) -> None:
         """Put seeds at the hubs, with resolved hosts."""
@@ -77,23 +82,14 @@ class Crawl:
     def counted(self, name: str) -> list[Any]:
         return [getattr(hub.server.counters, name) for hub in self.hubs]
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         for hub in self.hubs:
-            await hub.close()
+            await hub.aclose()
 
 
-def run(check: Callable[[Crawl], Coroutine[Any, Any, None]]) -> None:
-    """In virtual time: a hub is late at once if it does not answer."""
-
-    async def run_and_close() -> None:
-        crawl = Crawl()
-        await connected(crawl.fetcher)
-        crawl.fetcher.tick()
-        await turns()  # the hubs have heard it
-        await check(crawl)
-        await crawl.close()
-
-    virtualtime.run(run_and_close())
+@pytest.fixture
+def crawl() -> Crawl:
+    return Crawl()
 
 
 async def turns() -> None:
@@ -101,183 +97,163 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_hubs_with_leases_give_the_same_share_and_others_take_what_is_left() -> None:
-    async def check(crawl: Crawl) -> None:
-        await crawl.put(*(f"http://a{n}/" for n in range(9)), "http://b/")
-        assert await crawl.acquire(4) == ["a0", "a1", "b"]
-        assert await crawl.acquire(4) == ["a2", "a3", "a4", "a5"]
-
-    run(check)
-
-
-def test_a_hub_that_does_not_answer_stops_neither_acquire_nor_release_nor_put() -> None:
-    async def check(crawl: Crawl) -> None:
-        await crawl.put("http://a1/", "http://a2/", "http://b1/", "http://b2/")
-        leases = await crawl.fetcher.acquire(NOW, 2)
-        crawl.go_away(1)
-        crawl.poll()
-        leases += await crawl.fetcher.acquire(NOW, 2)
-        assert sorted(lease.host for lease in leases) == ["a1", "a2", "b1"]
-        async with asyncio.timeout(0.01):  # nobody waits for it again
-            await crawl.fetcher.release([(each, answer(each, NOW)) for each in leases], NOW)
-            assert await crawl.fetcher.put([link("http://b3/"), link("http://a3/")], NOW) == 1
-            await crawl.fetcher.acquire(NOW, 9)
-        assert crawl.counted("crawled") == [2, 0]
-        crawl.come_back(1)
-        await turns()
-        assert crawl.counted("crawled") == [2, 1]
-        assert crawl.counted("extracted")[1] == 2
-        assert await crawl.acquire() == [], "b2 is judged again"
-        assert await crawl.acquire() == ["b2"]
-
-    run(check)
+async def test_hubs_with_leases_give_the_same_share_and_others_take_what_is_left(
+    crawl: Crawl,
+) -> None:
+    await crawl.put(*(f"http://a{n}/" for n in range(9)), "http://b/")
+    assert await crawl.acquire(4) == ["a0", "a1", "b"]
+    assert await crawl.acquire(4) == ["a2", "a3", "a4", "a5"]
 
 
-def test_leases_that_come_late_are_judged_again_if_anything_has_changed_meanwhile() -> None:
-    async def check(crawl: Crawl) -> None:
-        await crawl.put("http://b/")
-        crawl.go_away(1)
-        assert await crawl.acquire() == []
-        await crawl.fetcher._carry_out(Orders(deny=("b",), number=1))
-        crawl.come_back(1)
-        await turns()
-        assert crawl.hubs[1].server.out == 1
-        assert await crawl.acquire() == []
-        assert crawl.hubs[1].server.out == 0
-
-    run(check)
-
-
-def test_the_leases_of_a_hub_that_is_away_make_room_for_others() -> None:
-    async def check(crawl: Crawl) -> None:
-        allowed: list[tuple[float, int]] = []
-        crawl.fetcher.on_allowed = lambda until, hub: allowed.append((until, hub))
-        crawl.given_back.clear()
-        crawl.fetcher._hubs[1].frontier.end_session()
-        assert allowed == [(NOW, 1)]
-        (of_hub,) = crawl.given_back
-        assert [of_hub(host) for host in ("a", "b")] == [False, True]
-        assert crawl.fetcher.hub_of("http://b/x") == 1
-        assert crawl.fetcher.hub_of("data:,x") is None
-
-    run(check)
+async def test_a_hub_that_does_not_answer_stops_neither_acquire_nor_release_nor_put(
+    crawl: Crawl,
+) -> None:
+    await crawl.put("http://a1/", "http://a2/", "http://b1/", "http://b2/")
+    leases = await crawl.fetcher.acquire(NOW, 2)
+    crawl.go_away(1)
+    crawl.poll()
+    leases += await crawl.fetcher.acquire(NOW, 2)
+    assert sorted(lease.host for lease in leases) == ["a1", "a2", "b1"]
+    async with asyncio.timeout(0.01):  # nobody waits for it again
+        await crawl.fetcher.release([(each, answer(each, NOW)) for each in leases], NOW)
+        assert await crawl.fetcher.put([link("http://b3/"), link("http://a3/")], NOW) == 1
+        await crawl.fetcher.acquire(NOW, 9)
+    assert crawl.counted("crawled") == [2, 0]
+    crawl.come_back(1)
+    await turns()
+    assert crawl.counted("crawled") == [2, 1]
+    assert crawl.counted("extracted")[1] == 2
+    assert await crawl.acquire() == [], "b2 is judged again"
+    assert await crawl.acquire() == ["b2"]
 
 
-def test_a_link_goes_to_the_hub_of_its_page_and_a_users_request_to_that_of_its_host() -> None:
-    async def check(crawl: Crawl) -> None:
-        links = [link("http://b1/", via="http://a/"), link("http://b2/", payload=b"x")]
-        assert await crawl.fetcher.put(links, NOW) == 2
-        assert crawl.counted("pending") == [1, 1]
-
-    run(check)
-
-
-def test_each_count_goes_to_one_hub_and_requests_under_way_in_parts_to_all() -> None:
-    async def check(crawl: Crawl) -> None:
-        counters = crawl.fetcher.counters
-        counters.links += 5
-        counters.under_way += 3
-        crawl.fetcher.tick()
-        await turns()
-        assert (sum(crawl.counted("links")), sum(crawl.counted("under_way"))) == (5, 3)
-        crawl.fetcher._hubs[0].frontier.end_session()
-        counters.links += 2
-        counters.under_way -= 1
-        for hub in reversed(crawl.fetcher._hubs):
-            hub.frontier.tick()
-        await turns()
-        assert (sum(crawl.counted("links")), sum(crawl.counted("under_way"))) == (7, 2)
-        assert crawl.counted("under_way") == [1, 1], "no hub is told a part below 0"
-        crawl.fetcher.exit("shutdown", {"items": 4})
-        await turns()
-        assert crawl.counted("under_way") == [0, 0]
-        said = [hub.left for hub in crawl.hubs]
-        assert said == [[("shutdown", {"items": 4})], [("shutdown", {})]]
-
-    run(check)
+async def test_leases_that_come_late_are_judged_again_if_anything_has_changed_meanwhile(
+    crawl: Crawl,
+) -> None:
+    await crawl.put("http://b/")
+    crawl.go_away(1)
+    assert await crawl.acquire() == []
+    await crawl.fetcher._carry_out(Orders(deny=("b",), number=1))
+    crawl.come_back(1)
+    await turns()
+    assert crawl.hubs[1].server.out == 1
+    assert await crawl.acquire() == []
+    assert crawl.hubs[1].server.out == 0
 
 
-def test_of_the_orders_of_all_hubs_the_newest_count() -> None:
-    async def check(crawl: Crawl) -> None:
-        carried_out: list[int] = []
-
-        async def carry_out(orders: Orders) -> int:
-            carried_out.append(orders.number)
-            return 7
-
-        crawl.fetcher.on_orders = carry_out
-        one, two = (hub.server for hub in crawl.hubs)
-        assert await one.steer(Orders(is_paused=True, number=2)) == 7
-        assert await two.steer(Orders(number=1)) == 0
-        assert await two.steer(Orders(is_paused=True, number=2)) == 7
-        assert carried_out == [2, 2]
-
-    run(check)
+async def test_the_leases_of_a_hub_that_is_away_make_room_for_others(crawl: Crawl) -> None:
+    allowed: list[tuple[float, int]] = []
+    crawl.fetcher.on_allowed = lambda until, hub: allowed.append((until, hub))
+    crawl.given_back.clear()
+    crawl.fetcher._hubs[1].frontier.end_session()
+    assert allowed == [(NOW, 1)]
+    (of_hub,) = crawl.given_back
+    assert [of_hub(host) for host in ("a", "b")] == [False, True]
+    assert crawl.fetcher.hub_of("http://b/x") == 1
+    assert crawl.fetcher.hub_of("data:,x") is None
 
 
-def test_a_hub_that_ends_gets_its_leases_back_and_only_the_end_of_the_last_is_the_end() -> None:
-    async def check(crawl: Crawl) -> None:
-        await crawl.put("http://a/", "http://b/")
-        leases = await crawl.fetcher.acquire(NOW, 9)
-        crawl.hubs[1].server.end("shutdown")
-        await turns()
-        assert crawl.hubs[1].left == []
-        await crawl.fetcher.release([(each, Returned()) for each in leases], NOW)
-        await turns()
-        assert crawl.hubs[1].left == [(HUB_ENDS, {})]
-        assert not crawl.life.done()
-        crawl.poll()
-        assert await crawl.acquire() == ["a"]
-        crawl.hubs[0].server.end("shutdown")
-        assert await crawl.life == HUB_ENDS
-        crawl.fetcher.exit("shutdown", {"items": 4})
-        await turns()
-        said = [hub.left for hub in crawl.hubs]
-        assert said == [[("shutdown", {"items": 4})], [(HUB_ENDS, {})]]
-
-    run(check)
+async def test_a_link_goes_to_the_hub_of_its_page_and_a_users_request_to_that_of_its_host(
+    crawl: Crawl,
+) -> None:
+    links = [link("http://b1/", via="http://a/"), link("http://b2/", payload=b"x")]
+    assert await crawl.fetcher.put(links, NOW) == 2
+    assert crawl.counted("pending") == [1, 1]
 
 
-def test_a_hub_that_is_away_does_not_keep_a_fetcher_when_the_last_other_one_ends() -> None:
-    async def check(crawl: Crawl) -> None:
-        crawl.go_away(1)
-        crawl.fetcher._hubs[1].frontier.end_session()
-        crawl.hubs[0].server.end("shutdown")
-        assert await crawl.life == HUB_ENDS
+async def test_each_count_goes_to_one_hub_and_requests_under_way_in_parts_to_all(
+    crawl: Crawl,
+) -> None:
+    counters = crawl.fetcher.counters
+    counters.links += 5
+    counters.under_way += 3
+    crawl.fetcher.tick()
+    await turns()
+    assert (sum(crawl.counted("links")), sum(crawl.counted("under_way"))) == (5, 3)
+    crawl.fetcher._hubs[0].frontier.end_session()
+    counters.links += 2
+    counters.under_way -= 1
+    for hub in reversed(crawl.fetcher._hubs):
+        hub.frontier.tick()
+    await turns()
+    assert (sum(crawl.counted("links")), sum(crawl.counted("under_way"))) == (7, 2)
+    assert crawl.counted("under_way") == [1, 1], "no hub is told a part below 0"
+    crawl.fetcher.exit("shutdown", {"items": 4})
+    await turns()
+    assert crawl.counted("under_way") == [0, 0]
+    said = [hub.left for hub in crawl.hubs]
+    assert said == [[("shutdown", {"items": 4})], [("shutdown", {})]]
 
-    run(check)
+
+async def test_of_the_orders_of_all_hubs_the_newest_count(crawl: Crawl) -> None:
+    carried_out: list[int] = []
+
+    async def carry_out(orders: Orders) -> int:
+        carried_out.append(orders.number)
+        return 7
+
+    crawl.fetcher.on_orders = carry_out
+    one, two = (hub.server for hub in crawl.hubs)
+    assert await one.steer(Orders(is_paused=True, number=2)) == 7
+    assert await two.steer(Orders(number=1)) == 0
+    assert await two.steer(Orders(is_paused=True, number=2)) == 7
+    assert carried_out == [2, 2]
+
+
+async def test_a_hub_that_ends_gets_its_leases_back_and_only_the_end_of_the_last_is_the_end(
+    crawl: Crawl,
+) -> None:
+    await crawl.put("http://a/", "http://b/")
+    leases = await crawl.fetcher.acquire(NOW, 9)
+    crawl.hubs[1].server.end("shutdown")
+    await turns()
+    assert crawl.hubs[1].left == []
+    await crawl.fetcher.release([(each, Returned()) for each in leases], NOW)
+    await turns()
+    assert crawl.hubs[1].left == [(HUB_ENDS, {})]
+    assert not crawl.life.done()
+    crawl.poll()
+    assert await crawl.acquire() == ["a"]
+    crawl.hubs[0].server.end("shutdown")
+    assert await crawl.life == HUB_ENDS
+    crawl.fetcher.exit("shutdown", {"items": 4})
+    await turns()
+    said = [hub.left for hub in crawl.hubs]
+    assert said == [[("shutdown", {"items": 4})], [(HUB_ENDS, {})]]
+
+
+async def test_a_hub_that_is_away_does_not_keep_a_fetcher_when_the_last_other_one_ends(
+    crawl: Crawl,
+) -> None:
+    crawl.go_away(1)
+    crawl.fetcher._hubs[1].frontier.end_session()
+    crawl.hubs[0].server.end("shutdown")
+    assert await crawl.life == HUB_ENDS
 
 
 @pytest.mark.parametrize("reason", ["finished", "closespider_pagecount"])
-def test_any_hub_ends_the_crawl(reason: str) -> None:
-    async def check(crawl: Crawl) -> None:
-        crawl.hubs[1].server.end(reason)
-        assert await crawl.life == reason
-        assert crawl.fetcher.is_met == (reason != "finished")
-
-    run(check)
+async def test_any_hub_ends_the_crawl(crawl: Crawl, reason: str) -> None:
+    crawl.hubs[1].server.end(reason)
+    assert await crawl.life == reason
+    assert crawl.fetcher.is_met == (reason != "finished")
 
 
-def test_a_hub_whose_store_fails_stops_no_fetcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def check(crawl: Crawl) -> None:
-        await crawl.put("http://a/", "http://b/")
+async def test_a_hub_whose_store_fails_stops_no_fetcher(
+    crawl: Crawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await crawl.put("http://a/", "http://b/")
 
-        async def fail(*args: Any) -> list[Lease]:
-            raise StoreError("no space left")
+    async def fail(*args: Any) -> list[Lease]:
+        raise StoreError("no space left")
 
-        monkeypatch.setattr(crawl.hubs[1].server._frontier, "acquire", fail)
-        assert await crawl.acquire() == [], "they are judged again"
-        assert await crawl.acquire() == ["a"]
-        assert not crawl.fetcher._hubs[1].frontier.is_connected, "until the next tick"
-
-    run(check)
+    monkeypatch.setattr(crawl.hubs[1].server._frontier, "acquire", fail)
+    assert await crawl.acquire() == [], "they are judged again"
+    assert await crawl.acquire() == ["a"]
+    assert not crawl.fetcher._hubs[1].frontier.is_connected, "until the next tick"
 
 
-def test_a_fault_of_this_process_ends_it() -> None:
-    async def check(crawl: Crawl) -> None:
-        with pytest.raises(StoreError, match="cannot be sent"):
-            await crawl.fetcher.put([link("http://a/", depth=1 << 70)], NOW)
-        with pytest.raises(StoreError):
-            await crawl.acquire()
-
-    run(check)
+async def test_a_fault_of_this_process_ends_it(crawl: Crawl) -> None:
+    with pytest.raises(StoreError, match="cannot be sent"):
+        await crawl.fetcher.put([link("http://a/", depth=1 << 70)], NOW)
+    with pytest.raises(StoreError):
+        await crawl.acquire()

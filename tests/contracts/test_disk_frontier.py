@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, memory_frontier, run
+from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
+from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
@@ -66,126 +66,111 @@ class TestSmallDiskFrontier(FrontierContract):
         self._made.append(made)
         return made
 
-    def test_a_waiting_host_with_a_better_url_gets_the_next_place(self) -> None:
-        async def check() -> list[str]:
-            driver = self.driver(obey_robots=False)
-            await driver.put("http://a/1/2", "http://b/1/2", "http://c/1/2", "http://d/")
-            return await driver.run()
-
-        pages = run(check())
+    async def test_a_waiting_host_with_a_better_url_gets_the_next_place(self) -> None:
+        driver = self.driver(obey_robots=False)
+        await driver.put("http://a/1/2", "http://b/1/2", "http://c/1/2", "http://d/")
+        pages = await driver.run()
         assert len(pages) == 4
         assert "http://d/" in pages[:2]
 
-    def test_hosts_without_urls_leave_memory(self) -> None:
-        async def check() -> LocalFrontier:
-            driver = self.driver()
-            await driver.put(*(f"http://host-{n}/" for n in range(50)))
-            await driver.run()
-            return driver.frontier
-
-        bench = run(check())._state._bench
+    async def test_hosts_without_urls_leave_memory(self) -> None:
+        driver = self.driver()
+        await driver.put(*(f"http://host-{n}/" for n in range(50)))
+        await driver.run()
+        bench = driver.frontier._state._bench
         assert len(bench.hosts) <= self.active_max
         assert len(bench._ips) <= 2 * self.active_max
 
 
-def test_a_frontier_in_memory_leaves_no_files(
+async def test_a_frontier_in_memory_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    async def crawl() -> list[str]:
-        driver = Driver(memory_frontier(Policy(obey_robots=False)))
-        await driver.put(*(f"http://host-{n}/" for n in range(50)))
-        pages = await driver.run()
-        assert await driver.frontier.inspect(lambda found: found.status("http://host-7/"))
-        await driver.frontier.close()
-        return pages
-
-    assert len(run(crawl())) == 50
+    driver = Driver(memory_frontier(Policy(obey_robots=False)))
+    await driver.put(*(f"http://host-{n}/" for n in range(50)))
+    pages = await driver.run()
+    assert await driver.frontier.inspect(lambda found: found.status("http://host-7/"))
+    await driver.frontier.close()
+    assert len(pages) == 50
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_seeds_that_failed_are_known() -> None:
-    async def check() -> Any:
-        driver = Driver(memory_frontier(Policy(obey_robots=False, retry_times=0)))
-        await driver.put("http://a/", "http://gone/", "http://c/")
-        plan: dict[str, list[Outcome]] = {
-            "http://a/": [Failed("reset", 100.0, 100.0)],
-            "gone": [Unresolved("dns", again=False)],
-        }
-        await driver.run(plan)
-        return driver.frontier.failed_seeds
-
-    failed = list(run(check()))
+async def test_the_first_seeds_that_failed_are_known() -> None:
+    driver = Driver(memory_frontier(Policy(obey_robots=False, retry_times=0)))
+    await driver.put("http://a/", "http://gone/", "http://c/")
+    await driver.put("http://gone/far", depth=1)
+    plan: dict[str, list[Outcome]] = {
+        "http://a/": [Failed("reset", 100.0, 100.0)],
+        "gone": [Unresolved("dns", again=False)],
+    }
+    await driver.run(plan)
+    failed = list(driver.frontier.failed_seeds)
     assert sorted(failed) == [("http://a/", "reset"), ("http://gone/", "dns")]
+    await driver.put(*(f"http://gone/{n}" for n in range(2 * FAILURES_MAX)))
+    await driver.run()
+    assert len(driver.frontier.failed_seeds) == FAILURES_MAX
 
 
 @pytest.mark.parametrize("back_s", [0.0, 500.0, 1e6])
-def test_a_clock_set_back_between_two_runs_changes_nothing(tmp_path: Path, back_s: float) -> None:
+async def test_a_clock_set_back_between_two_runs_changes_nothing(
+    tmp_path: Path, back_s: float
+) -> None:
     utc_s, policy = 1.7e9, Policy(politeness=POLITE)
 
-    async def crawl() -> list[str]:
-        frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s)
-        driver = Driver(frontier)
-        await driver.put("http://a/1", "http://a/2", "http://b/1")
-        page = await driver.until(Step.PAGE)
-        await driver.give_back(page, answer(page, driver.now))
-        await frontier.close()
-        frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s - back_s)
-        driver = Driver(frontier)
-        pages = await driver.run()
-        waits = [at - 100.0 for at, _ in driver.asked]
-        assert POLITE.delay_s <= min(waits) <= max(waits) < 3 * POLITE.delay_s
-        await frontier.close()
-        return [page.url, *pages]
-
-    assert sorted(run(crawl())) == ["http://a/1", "http://a/2", "http://b/1"]
+    frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s)
+    driver = Driver(frontier)
+    await driver.put("http://a/1", "http://a/2", "http://b/1")
+    page = await driver.fetch()
+    await frontier.close()
+    frontier = LocalFrontier(tmp_path, policy, now=100.0, utc_s=utc_s - back_s)
+    driver = Driver(frontier)
+    pages = await driver.run()
+    waits = [at - 100.0 for at, _ in driver.asked]
+    assert POLITE.delay_s <= min(waits) <= max(waits) < 3 * POLITE.delay_s
+    await frontier.close()
+    assert sorted([page.url, *pages]) == ["http://a/1", "http://a/2", "http://b/1"]
 
 
 @pytest.mark.parametrize("others_ask_s", [0.0, 30.0])
-def test_hosts_of_an_earlier_run_wait_for_its_fetchers(tmp_path: Path, others_ask_s: float) -> None:
-    async def crawl() -> float:
-        frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE))
-        driver = Driver(frontier)
-        await driver.put("http://a/1", "http://a/2")
-        page = await driver.until(Step.PAGE)
-        await driver.give_back(page, answer(page, driver.now))
-        await frontier.close()
-        frontier = LocalFrontier(
-            tmp_path, Policy(politeness=POLITE), now=driver.now, others_ask_s=others_ask_s
-        )
-        began, driver.frontier = driver.now, frontier
-        await driver.until(Step.PAGE)
-        await frontier.close()
-        return driver.now - began
-
-    assert run(crawl()) == pytest.approx(POLITE.delay_s + others_ask_s)
+async def test_hosts_of_an_earlier_run_wait_for_its_fetchers(
+    tmp_path: Path, others_ask_s: float
+) -> None:
+    frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE))
+    driver = Driver(frontier)
+    await driver.put("http://a/1", "http://a/2")
+    await driver.fetch()
+    await frontier.close()
+    frontier = LocalFrontier(
+        tmp_path, Policy(politeness=POLITE), now=driver.now, others_ask_s=others_ask_s
+    )
+    began, driver.frontier = driver.now, frontier
+    await driver.until(Step.PAGE)
+    await frontier.close()
+    assert (driver.now - began) == pytest.approx(POLITE.delay_s + others_ask_s)
 
 
-def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
+async def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> None:
     policy = Policy(politeness=replace(POLITE, delay_factor=5.0))
 
-    async def crawl() -> float:
-        frontier = LocalFrontier(tmp_path, policy)
-        driver = Driver(frontier)
-        await driver.put("http://a/1", "http://a/2", "http://a/3")
-        for status, first_byte_s in ((429, 0.0), (200, 4.0)):
-            page = await driver.until(Step.PAGE)
-            at = driver.now
-            await driver.give_back(page, Fetched(status, at, at, first_byte_s=first_byte_s))
-        await frontier.close()
-        frontier = LocalFrontier(tmp_path, policy, now=at, utc_s=0.0)
-        driver = Driver(frontier)
-        driver.now = at
-        await driver.until(Step.PAGE)
-        await frontier.close()
-        return driver.now - at
-
-    assert run(crawl()) == pytest.approx(40.0)
+    frontier = LocalFrontier(tmp_path, policy)
+    driver = Driver(frontier)
+    await driver.put("http://a/1", "http://a/2", "http://a/3")
+    for status, first_byte_s in ((429, 0.0), (200, 4.0)):
+        page = await driver.until(Step.PAGE)
+        at = driver.now
+        await driver.give_back(page, Fetched(status, at, at, first_byte_s=first_byte_s))
+    await frontier.close()
+    frontier = LocalFrontier(tmp_path, policy, now=at, utc_s=0.0)
+    driver = Driver(frontier)
+    driver.now = at
+    await driver.until(Step.PAGE)
+    await frontier.close()
+    assert (driver.now - at) == pytest.approx(40.0)
 
 
-def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) -> None:
+async def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) -> None:
     """It may have other rules for that name."""
 
     async def robots_fetched(agent: str, *urls: str) -> int:
@@ -193,50 +178,44 @@ def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) 
         frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE, agent=agent))
         driver = Driver(frontier)
         await driver.put(*urls)
-        page = await driver.until(Step.PAGE)
-        await driver.give_back(page, answer(page, driver.now))
+        await driver.fetch()
         await frontier.close()
         return frontier.counters.robots.total()
 
-    assert run(robots_fetched("one", "http://a/1", "http://a/2", "http://a/3")) == 1
-    assert run(robots_fetched("one")) == 1
-    assert run(robots_fetched("two")) == 2
+    assert await robots_fetched("one", "http://a/1", "http://a/2", "http://a/3") == 1
+    assert await robots_fetched("one") == 1
+    assert await robots_fetched("two") == 2
 
 
-def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable(tmp_path: Path) -> None:
-    async def crawl() -> list[str]:
-        policy = Policy(politeness=POLITE, agent="one", retry_times=0)
-        frontier = LocalFrontier(tmp_path, policy)
-        driver = Driver(frontier)
-        await driver.put("http://a/1", "http://a/2")
-        page = await driver.until(Step.PAGE)
-        await driver.give_back(page, answer(page, driver.now))
-        await frontier.close()
-        frontier = LocalFrontier(tmp_path, replace(policy, agent="one,also", also=("also",)))
-        lost = RobotsUnreachable("5xx", 100.0, 100.0)
-        pages = await Driver(frontier).run({"http://a/robots.txt": [lost]})
-        await frontier.close()
-        return pages
-
-    assert run(crawl()) == []
+async def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable(
+    tmp_path: Path,
+) -> None:
+    policy = Policy(politeness=POLITE, agent="one", retry_times=0)
+    frontier = LocalFrontier(tmp_path, policy)
+    driver = Driver(frontier)
+    await driver.put("http://a/1", "http://a/2")
+    await driver.fetch()
+    await frontier.close()
+    frontier = LocalFrontier(tmp_path, replace(policy, agent="one,also", also=("also",)))
+    lost = RobotsUnreachable("5xx", 100.0, 100.0)
+    pages = await Driver(frontier).run({"http://a/robots.txt": [lost]})
+    await frontier.close()
+    assert pages == []
 
 
-def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -> None:
-    async def crawl() -> str:
-        frontier = LocalFrontier(tmp_path)
-        driver = Driver(frontier)
-        await driver.put("http://a/1")
-        page = await driver.until(Step.PAGE)
-        unknown = Lease("b", Step.RESOLVE, "", "")
-        done = [(page, answer(page, driver.now)), (unknown, answer(unknown, driver.now))]
-        with pytest.raises(KeyError):
-            await frontier.release(done, driver.now)
-        with pytest.raises(StoreError, match="as of the last commit: KeyError"):
-            await driver.put("http://c/1")
-        await frontier.close()
-        frontier = LocalFrontier(tmp_path)
-        pages = await Driver(frontier).run()
-        await frontier.close()
-        return ",".join(pages)
-
-    assert run(crawl()) == "http://a/1"
+async def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: Path) -> None:
+    frontier = LocalFrontier(tmp_path)
+    driver = Driver(frontier)
+    await driver.put("http://a/1")
+    page = await driver.until(Step.PAGE)
+    unknown = Lease("b", Step.RESOLVE, "", "")
+    done = [(page, answer(page, driver.now)), (unknown, answer(unknown, driver.now))]
+    with pytest.raises(KeyError):
+        await frontier.release(done, driver.now)
+    with pytest.raises(StoreError, match="as of the last commit: KeyError"):
+        await driver.put("http://c/1")
+    await frontier.close()
+    frontier = LocalFrontier(tmp_path)
+    pages = await Driver(frontier).run()
+    await frontier.close()
+    assert ",".join(pages) == "http://a/1"

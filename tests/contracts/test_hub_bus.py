@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from tests.contracts.natsserver import NatsServer, free_port
-from tests.contracts.slowproxy import SlowProxy
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.bus import BusError, Entry, NatsBus, Refused
 
@@ -82,83 +81,70 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-def fails(url: str) -> str:
+async def fails(url: str) -> str:
     """The one line of the error if the bus is opened and a record is written; "" without one."""
-
-    async def said() -> str:
-        bus = bus_of(url)
-        line = ""
-        try:
-            async with opened(bus):
-                assert await bus.put("crawl", b"a", 0)
-        except BusError as error:
-            line = f"{type(error).__name__}: {error}"
-        assert SECRET not in f"{line} {bus!r}"
-        assert "\n" not in line
-        return line
-
-    return asyncio.run(said())
-
-
-def test_what_is_published_arrives_in_order(server: NatsServer) -> None:
-    async def check() -> None:
-        one, two = bus_of(server.url), bus_of(server.url)
-        heard: list[bytes] = []
-        await two.subscribe("a", heard.append)
-        async with opened(two, one):
-            sent = [b"x" * size for size in (1, 300_000, 2)] * 5
-            for data in sent:
-                one.publish("a", data)
-            one.publish("b", b"other")
-            await until(lambda: len(heard) == len(sent))
-            assert heard == sent
-
-    run(check())
-
-
-def test_records_change_by_compare_and_set(server: NatsServer) -> None:
-    async def check() -> None:
-        one, two = bus_of(server.url), bus_of(server.url)
-        async with opened(one, two):
-            assert await one.get("crawl") is None
-            first = await one.put("crawl", b"a", 0)
-            assert first
-            assert await two.put("crawl", b"b", 0) is None
-            assert await two.get("crawl") == Entry(b"a", first)
-            second = await two.put("crawl", b"b", first)
-            assert second
-            assert await one.put("crawl", b"c", first) is None
-            assert await one.get("crawl") == Entry(b"b", second)
-
-    run(check())
-
-
-def test_a_killed_server_is_noticed_and_all_goes_on_with_the_next(server: NatsServer) -> None:
-    async def check() -> None:
-        bus = bus_of(server.url)
-        heard: list[bytes] = []
-        lost: list[bool] = []
-        bus.on_lost = lambda: lost.append(True)
-        await bus.subscribe("a", heard.append)
+    bus = bus_of(url)
+    line = ""
+    try:
         async with opened(bus):
-            revision = await bus.put("crawl", b"a", 0)
-            assert revision
-            server.kill()
-            await until(lambda: lost)
-            with pytest.raises(BusError):
-                await bus.get("crawl")
-            bus.publish("a", b"lost")
-            server.start()
-            await until(lambda: "open" in repr(bus))
-            assert await bus.get("crawl") == Entry(b"a", revision)
-            bus.publish("a", b"again")
-            await until(lambda: heard)
-            assert heard == [b"again"]
-
-    run(check())
+            assert await bus.put("crawl", b"a", 0)
+    except BusError as error:
+        line = f"{type(error).__name__}: {error}"
+    assert SECRET not in f"{line} {bus!r}"
+    assert "\n" not in line
+    return line
 
 
-def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
+async def test_what_is_published_arrives_in_order(server: NatsServer) -> None:
+    one, two = bus_of(server.url), bus_of(server.url)
+    heard: list[bytes] = []
+    await two.subscribe("a", heard.append)
+    async with opened(two, one):
+        sent = [b"x" * size for size in (1, 300_000, 2)] * 5
+        for data in sent:
+            one.publish("a", data)
+        one.publish("b", b"other")
+        await until(lambda: len(heard) == len(sent))
+        assert heard == sent
+
+
+async def test_records_change_by_compare_and_set(server: NatsServer) -> None:
+    one, two = bus_of(server.url), bus_of(server.url)
+    async with opened(one, two):
+        assert await one.get("crawl") is None
+        first = await one.put("crawl", b"a", 0)
+        assert first
+        assert await two.put("crawl", b"b", 0) is None
+        assert await two.get("crawl") == Entry(b"a", first)
+        second = await two.put("crawl", b"b", first)
+        assert second
+        assert await one.put("crawl", b"c", first) is None
+        assert await one.get("crawl") == Entry(b"b", second)
+
+
+async def test_a_killed_server_is_noticed_and_all_goes_on_with_the_next(server: NatsServer) -> None:
+    bus = bus_of(server.url)
+    heard: list[bytes] = []
+    lost: list[bool] = []
+    bus.on_lost = lambda: lost.append(True)
+    await bus.subscribe("a", heard.append)
+    async with opened(bus):
+        revision = await bus.put("crawl", b"a", 0)
+        assert revision
+        server.kill()
+        await until(lambda: lost)
+        with pytest.raises(BusError):
+            await bus.get("crawl")
+        bus.publish("a", b"lost")
+        server.start()
+        await until(lambda: "open" in repr(bus))
+        assert await bus.get("crawl") == Entry(b"a", revision)
+        bus.publish("a", b"again")
+        await until(lambda: heard)
+        assert heard == [b"again"]
+
+
+async def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
     async def check(url: str) -> None:
         bus = bus_of(url)
         async with opened(bus):
@@ -167,89 +153,80 @@ def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
                     await work
 
     with NatsServer(tmp_path / "bus", jetstream=False) as server:
-        run(check(server.url))
+        await check(server.url)
 
 
-def test_records_of_a_wiped_server_can_be_written_again(server: NatsServer) -> None:
-    async def check() -> None:
-        bus = bus_of(server.url)
-        lost: list[bool] = []
-        bus.on_lost = lambda: lost.append(True)
-        async with opened(bus):
-            revision = await bus.put("crawl", b"a", 0)
-            assert revision
-            server.kill()
-            server.wipe()
-            server.start()
-            await until(lambda: lost and "open" in repr(bus))
-            assert await bus.get("crawl") is None
-            assert await bus.put("crawl", b"b", revision) is None
-            assert await bus.put("crawl", b"b", 0)
-
-    run(check())
+async def test_records_of_a_wiped_server_can_be_written_again(server: NatsServer) -> None:
+    bus = bus_of(server.url)
+    lost: list[bool] = []
+    bus.on_lost = lambda: lost.append(True)
+    async with opened(bus):
+        revision = await bus.put("crawl", b"a", 0)
+        assert revision
+        server.kill()
+        server.wipe()
+        server.start()
+        await until(lambda: lost and "open" in repr(bus))
+        assert await bus.get("crawl") is None
+        assert await bus.put("crawl", b"b", revision) is None
+        assert await bus.put("crawl", b"b", 0)
 
 
-def test_no_server_is_one_line() -> None:
-    async def check() -> None:
-        url = f"nats://127.0.0.1:{free_port()}"
-        with pytest.raises(BusError, match=rf"^CLUSTER={url}: 127") as caught:
-            async with opened(bus_of(url)):
-                pass
-        assert not isinstance(caught.value, Refused)
-
-    run(check())
+async def test_no_server_is_one_line() -> None:
+    url = f"nats://127.0.0.1:{free_port()}"
+    with pytest.raises(BusError, match=rf"^CLUSTER={url}: 127") as caught:
+        async with opened(bus_of(url)):
+            pass
+    assert not isinstance(caught.value, Refused)
 
 
-def test_credentials(tmp_path: Path) -> None:
+async def test_credentials(tmp_path: Path) -> None:
     with NatsServer(tmp_path, "--user", "me", "--pass", SECRET) as server:
         at = f"127.0.0.1:{server.port}"
         for login in ("", "me@", f"me:{SECRET}x@", f"you:{SECRET}@", f"{SECRET}@"):
-            line = fails(f"nats://{login}{at}")
+            line = await fails(f"nats://{login}{at}")
             assert line.startswith(f"Refused: CLUSTER=nats://{at}: {at}: ")
             assert line.endswith(REMEDY)
-        assert fails(f"nats://me:{SECRET}@{at}") == ""
+        assert await fails(f"nats://me:{SECRET}@{at}") == ""
 
 
-def test_a_token(tmp_path: Path) -> None:
+async def test_a_token(tmp_path: Path) -> None:
     with NatsServer(tmp_path, "--auth", SECRET) as server:
-        assert fails(server.url).endswith(REMEDY)
-        assert fails(f"nats://{SECRET}@127.0.0.1:{server.port}") == ""
+        assert (await fails(server.url)).endswith(REMEDY)
+        assert await fails(f"nats://{SECRET}@127.0.0.1:{server.port}") == ""
 
 
-def test_a_user_without_rights_to_jetstream(tmp_path: Path) -> None:
+async def test_a_user_without_rights_to_jetstream(tmp_path: Path) -> None:
     rights = '{user: me, password: pw, permissions: {publish: "webcrawl.>"}}'
     (tmp_path / "nats.conf").write_text(f"authorization {{ users = [ {rights} ] }}")
     with NatsServer(tmp_path, "-c", str(tmp_path / "nats.conf")) as server:
-        line = fails(f"nats://me:pw@127.0.0.1:{server.port}")
+        line = await fails(f"nats://me:pw@127.0.0.1:{server.port}")
         assert line.startswith("BusError: ")
 
 
-def test_replicas_on_one_server(server: NatsServer) -> None:
-    assert "replicas" in fails(f"{server.url}?replicas=3")
+async def test_replicas_on_one_server(server: NatsServer) -> None:
+    assert "replicas" in await fails(f"{server.url}?replicas=3")
 
 
-def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
-    async def check() -> None:
-        one, other = bus_of(f"{server.url}/one"), bus_of(f"{server.url}/other")
-        heard: list[bytes] = []
-        await one.subscribe("a", heard.append)
-        async with opened(one, other):
-            assert await one.put("crawl", b"a", 0)
-            assert await other.get("crawl") is None
-            other.publish("a", b"other")
-            twin = bus_of(f"{server.url}/one")
-            async with opened_beside(twin):
-                twin.publish("a", b"one")
-                await until(lambda: heard)
-            assert heard == [b"one"]
-
-    run(check())
+async def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
+    one, other = bus_of(f"{server.url}/one"), bus_of(f"{server.url}/other")
+    heard: list[bytes] = []
+    await one.subscribe("a", heard.append)
+    async with opened(one, other):
+        assert await one.put("crawl", b"a", 0)
+        assert await other.get("crawl") is None
+        other.publish("a", b"other")
+        twin = bus_of(f"{server.url}/one")
+        async with opened_beside(twin):
+            twin.publish("a", b"one")
+            await until(lambda: heard)
+        assert heard == [b"one"]
 
 
 @pytest.mark.parametrize(
     "greeting", [b"", b"220 mail.example ESMTP\r\n", b"INFO []\r\n", b"INFO {\r\n", b"x" * 100_000]
 )
-def test_something_else_listens(greeting: bytes) -> None:
+async def test_something_else_listens(greeting: bytes) -> None:
     """A server that accepts and says nothing ends with the time of a connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -262,7 +239,7 @@ def test_something_else_listens(greeting: bytes) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        line = fails(f"nats://127.0.0.1:{listener.getsockname()[1]}")
+        line = await fails(f"nats://127.0.0.1:{listener.getsockname()[1]}")
         thread.join(60)
     assert line.startswith("BusError: CLUSTER=")
 
@@ -287,17 +264,17 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path) -> None:
+async def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path) -> None:
     keys = ("--tls", "--tlscert", f"{authority}/cert.pem", "--tlskey", f"{authority}/key.pem")
     with NatsServer(tmp_path, *keys, "--user", "me", "--pass", SECRET) as server:
         at = f"127.0.0.1:{server.port}"
         ours = f"tls://me:{SECRET}@{at}?ca={authority}/ca.pem"
-        assert fails(ours) == ""
-        assert fails(ours.replace(SECRET, f"{SECRET}x")).endswith(REMEDY)
-        line = fails(f"tls://me:{SECRET}@{at}?ca={authority}/names")
+        assert await fails(ours) == ""
+        assert (await fails(ours.replace(SECRET, f"{SECRET}x"))).endswith(REMEDY)
+        line = await fails(f"tls://me:{SECRET}@{at}?ca={authority}/names")
         assert line.endswith(f"ca={authority}/names: cannot be read as certificates (PEM)")
         for scheme in ("tls", "nats"):  # a server that demands TLS is verified in either case
-            line = fails(f"{scheme}://me:{SECRET}@{at}")
+            line = await fails(f"{scheme}://me:{SECRET}@{at}")
             assert line.startswith("Refused: ")
             assert "TLS: " in line
 
@@ -315,10 +292,10 @@ def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path) -> No
                 bus.publish("a", b"x" * 500_000)
                 await until(lambda: heard)
 
-        run(check())
+        await check()
 
 
-def test_no_password_is_sent_to_a_server_without_tls() -> None:
+async def test_no_password_is_sent_to_a_server_without_tls() -> None:
     info = {"server_id": "x", "version": "2.9.10", "max_payload": 1048576, "headers": True}
     got = b""
 
@@ -338,73 +315,48 @@ def test_no_password_is_sent_to_a_server_without_tls() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,))
         thread.start()
-        run(check(listener.getsockname()[1]))
+        await check(listener.getsockname()[1])
         thread.join(60)
     assert got == b""
 
 
-def test_a_file_that_has_no_credentials_is_refused(server: NatsServer, tmp_path: Path) -> None:
+async def test_a_file_that_has_no_credentials_is_refused(
+    server: NatsServer, tmp_path: Path
+) -> None:
     (tmp_path / "c").write_text("nothing\n")
 
-    async def check() -> None:
-        with pytest.raises(Refused, match="has no NATS user's JWT"):
-            async with opened(bus_of(f"{server.url}?creds={tmp_path / 'c'}")):
-                pass
-
-    run(check())
+    with pytest.raises(Refused, match="has no NATS user's JWT"):
+        async with opened(bus_of(f"{server.url}?creds={tmp_path / 'c'}")):
+            pass
 
 
 # Servers that are slow, silent, or several
 
 
-def test_a_silent_server_is_noticed_and_all_goes_on_with_it(server: NatsServer) -> None:
-    async def check() -> None:
-        bus = bus_of(server.url)
-        lost: list[bool] = []
-        bus.on_lost = lambda: lost.append(True)
-        async with opened(bus):
-            revision = await bus.put("crawl", b"a", 0)
-            server.send(signal.SIGSTOP)
-            await until(lambda: lost)
-            with pytest.raises(BusError):
-                await bus.get("crawl")
-            server.send(signal.SIGCONT)
-            await until(lambda: "open" in repr(bus))
-            assert revision
-            assert await bus.get("crawl") == Entry(b"a", revision)
-
-    run(check())
+async def test_a_silent_server_is_noticed_and_all_goes_on_with_it(server: NatsServer) -> None:
+    bus = bus_of(server.url)
+    lost: list[bool] = []
+    bus.on_lost = lambda: lost.append(True)
+    async with opened(bus):
+        revision = await bus.put("crawl", b"a", 0)
+        server.send(signal.SIGSTOP)
+        await until(lambda: lost)
+        with pytest.raises(BusError):
+            await bus.get("crawl")
+        server.send(signal.SIGCONT)
+        await until(lambda: "open" in repr(bus))
+        assert revision
+        assert await bus.get("crawl") == Entry(b"a", revision)
 
 
-def test_a_bus_is_closed_while_its_server_is_silent(server: NatsServer) -> None:
-    async def check() -> None:
-        bus = bus_of(server.url)
-        async with opened(bus):
-            server.send(signal.SIGSTOP)
-            bus.publish("a", b"x" * 500_000)
-
-    run(check())
+async def test_a_bus_is_closed_while_its_server_is_silent(server: NatsServer) -> None:
+    bus = bus_of(server.url)
+    async with opened(bus):
+        server.send(signal.SIGSTOP)
+        bus.publish("a", b"x" * 500_000)
 
 
-def test_a_bus_behind_a_slow_network(server: NatsServer) -> None:
-    async def check(url: str) -> None:
-        bus = bus_of(url)
-        heard: list[bytes] = []
-        await bus.subscribe("a", heard.append)
-        async with opened(bus):
-            for number in range(20):
-                bus.publish("a", b"%d" % number)
-            first = await bus.put("crawl", b"a", 0)
-            assert first
-            assert await bus.put("crawl", b"b", first)
-            await until(lambda: len(heard) == 20)
-            assert heard == [b"%d" % number for number in range(20)]
-
-    with SlowProxy(server.port, 0.25) as proxy:
-        run(check(proxy.url))
-
-
-def test_one_server_of_three_dies(tmp_path: Path) -> None:
+async def test_one_server_of_three_dies(tmp_path: Path) -> None:
     ports = [free_port() for _ in range(3)]
     routes = ",".join(f"nats://127.0.0.1:{port}" for port in ports)
     with contextlib.ExitStack() as stack:
@@ -440,4 +392,4 @@ def test_one_server_of_three_dies(tmp_path: Path) -> None:
                     other.publish("a", b"again")
                     await asyncio.sleep(0.05)
 
-        run(check())
+        await check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -94,7 +94,7 @@ class Machines:
         self._lives.append(asyncio.create_task(fetcher.wait_for_end()))
         return self._lives[-1]
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         for life in self._lives:
             life.cancel()
         await asyncio.gather(*self._lives, return_exceptions=True)
@@ -112,7 +112,7 @@ class TestHubFrontier(RemoteContract):
         machines = Machines(server)
         fetcher = machines.fetcher()
         machines.start(fetcher)
-        return fetcher, machines.close
+        return fetcher, machines.aclose
 
 
 async def connected(frontier: AllHubs) -> None:
@@ -142,245 +142,215 @@ class TestAllHubs(RemoteContract):
         machines.start(fetcher)
 
         async def close() -> None:
-            await machines.close()
-            await other.close()
+            await machines.aclose()
+            await other.aclose()
 
         return fetcher, close
 
 
-def run(check: Callable[[Machines], Coroutine[Any, Any, None]]) -> None:
-    async def run_and_close() -> None:
-        own = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
-        machines = Machines(FrontierServer(own))
-        await check(machines)
-        await machines.close()
-
-    asyncio.run(run_and_close())
+@pytest.fixture
+def machines() -> Machines:
+    return Machines(FrontierServer(memory_frontier(Policy(politeness=POLITE, obey_robots=False))))
 
 
-def test_a_fetcher_that_exits_gives_its_leases_back_and_leaves() -> None:
-    async def check(machines: Machines) -> None:
-        fetcher = machines.fetcher()
-        life = machines.start(fetcher)
-        await fetcher.put([link("http://a/")], 0.0)
-        assert len(await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
-        life.cancel()
-        fetcher.exit("shutdown", {"n": 1})
-        leaving = asyncio.create_task(fetcher.leave())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        machines.sessions.tick()
-        await leaving
-        assert machines.left == [("shutdown", {"n": 1})]
-        assert len(await machines.server.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
-
-    run(check)
+async def test_a_fetcher_that_exits_gives_its_leases_back_and_leaves(machines: Machines) -> None:
+    fetcher = machines.fetcher()
+    life = machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    assert len(await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
+    life.cancel()
+    fetcher.exit("shutdown", {"n": 1})
+    leaving = asyncio.create_task(fetcher.leave())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    machines.sessions.tick()
+    await leaving
+    assert machines.left == [("shutdown", {"n": 1})]
+    assert len(await machines.server.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
 
 
-def test_a_fetcher_gets_the_orders_that_hold_already() -> None:
-    async def check(machines: Machines) -> None:
-        machines.server.orders = Orders(is_paused=True)
-        fetcher = machines.fetcher()
-        got: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
+async def test_a_fetcher_gets_the_orders_that_hold_already(machines: Machines) -> None:
+    machines.server.orders = Orders(is_paused=True)
+    fetcher = machines.fetcher()
+    got: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
 
-        async def carry_out(orders: Orders) -> Any:
-            got.set_result(orders)
-            await asyncio.Event().wait()
+    async def carry_out(orders: Orders) -> int:
+        got.set_result(orders)
+        return 0
 
-        fetcher.on_orders = carry_out
-        machines.start(fetcher)
-        assert (await got).is_paused
-
-    run(check)
+    fetcher.on_orders = carry_out
+    machines.start(fetcher)
+    assert (await got).is_paused
 
 
-def test_a_brief_of_megabytes_arrives_in_messages_that_a_bus_carries(
+async def test_a_brief_of_megabytes_arrives_in_messages_that_a_bus_carries(
+    machines: Machines,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def check(machines: Machines) -> None:
-        told = {"SCOPE_DENY": [f"host-{number}.example" for number in range(60_000)]}
-        brief = Brief("A", "broad", told, "hash", {}, [], has_rules=False)
-        machines.sessions._brief = brief
-        bus, sizes = Near(machines._handlers), []
-        publish = Near.publish
+    told = {"SCOPE_DENY": [f"host-{number}.example" for number in range(60_000)]}
+    brief = Brief("A", "broad", told, "hash", {}, [], has_rules=False)
+    machines.sessions._brief = brief
+    bus, sizes = Near(machines._handlers), []
+    publish = Near.publish
 
-        def measured(self: Near, subject: str, data: bytes) -> None:
-            sizes.append(len(data))
-            if len(sizes) != 3:  # a part is lost, and comes with the next answer
-                publish(self, subject, data)
+    def measured(self: Near, subject: str, data: bytes) -> None:
+        sizes.append(len(data))
+        if len(sizes) != 3:  # a part is lost, and comes with the next answer
+            publish(self, subject, data)
 
-        monkeypatch.setattr(Near, "publish", measured)
-        monkeypatch.setattr(joining, "TICK_S", 0.001)
-        async with asyncio.timeout(20):
-            assert await joining.wait_for_brief(bus, "f", "1", lambda line: None) == brief
-        assert max(sizes) < PAYLOAD_MIN
-
-    run(check)
+    monkeypatch.setattr(Near, "publish", measured)
+    monkeypatch.setattr(joining, "TICK_S", 0.001)
+    async with asyncio.timeout(20):
+        assert await joining.wait_for_brief(bus, "f", "1", lambda line: None) == brief
+    assert max(sizes) < PAYLOAD_MIN
 
 
-def test_a_fetcher_with_other_settings_must_begin_again() -> None:
-    async def check(machines: Machines) -> None:
-        other = Brief("A", "broad", {}, "other", {}, [], has_rules=False)
-        assert await machines.start(machines.fetcher(other)) == CHANGED
-        assert "0 fetchers" in repr(machines.sessions)
-
-    run(check)
+async def test_a_fetcher_with_other_settings_must_begin_again(machines: Machines) -> None:
+    other = Brief("A", "broad", {}, "other", {}, [], has_rules=False)
+    assert await machines.start(machines.fetcher(other)) == CHANGED
+    assert "0 fetchers" in repr(machines.sessions)
 
 
-def test_garbage_from_the_bus_is_none_of_their_messages() -> None:
-    async def check(machines: Machines) -> None:
-        fetcher = machines.fetcher()
-        for data in (b"", b"\xc1", encode(BRIEF), b"\x92\xa5Hello\x00"):
-            machines.sessions.receive(data)
-            fetcher.receive(data)
-        bad = Hello("a b>", "x", "A", "hash", "", 0, "a b>.1", 0.0)  # no part of a subject
-        machines.sessions.receive(encode(bad))
-        assert not machines.sessions._fetchers
-        assert not fetcher.is_connected
-
-    run(check)
+async def test_garbage_from_the_bus_is_none_of_their_messages(machines: Machines) -> None:
+    fetcher = machines.fetcher()
+    for data in (b"", b"\xc1", encode(BRIEF), b"\x92\xa5Hello\x00"):
+        machines.sessions.receive(data)
+        fetcher.receive(data)
+    bad = Hello("a b>", "x", "A", "hash", "", 0, "a b>.1", 0.0)  # no part of a subject
+    machines.sessions.receive(encode(bad))
+    assert not machines.sessions._fetchers
+    assert not fetcher.is_connected
 
 
 @pytest.mark.parametrize(
     "garbage", [b"\0\0\0\1\xc1", frame(encode_message(Answers(99, [], Status(0, 0, False, False))))]
 )
-def test_a_fetcher_joins_again_after_a_message_that_it_cannot_carry_out(garbage: bytes) -> None:
-    async def check(machines: Machines) -> None:
-        fetcher = machines.fetcher()
-        recalled: list[None] = []
-        fetcher.give_back = lambda of_host: recalled.append(None)
-        life = machines.start(fetcher)
-        await fetcher.put([link("http://a/")], 0.0)
-        (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
-        number = fetcher._stream.received + 1
-        session = fetcher._stream.session
-        fetcher.receive(encode(Packet(session, number, 0, 0.0, 1_000.0, garbage)))
-        assert recalled == [None]
+async def test_a_fetcher_joins_again_after_a_message_that_it_cannot_carry_out(
+    machines: Machines, garbage: bytes
+) -> None:
+    fetcher = machines.fetcher()
+    recalled: list[None] = []
+    fetcher.give_back = lambda of_host: recalled.append(None)
+    life = machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
+    number = fetcher._stream.received + 1
+    session = fetcher._stream.session
+    fetcher.receive(encode(Packet(session, number, 0, 0.0, 1_000.0, garbage)))
+    assert recalled == [None]
+    fetcher.tick()
+    await fetcher.release([(lease, Returned())], 0.0)  # of the lost stream
+    assert await fetcher.put([link("http://b/")], 0.0) == 1
+    assert len(machines.sessions._fetchers) == 2
+    for _ in range(16):
         fetcher.tick()
-        await fetcher.release([(lease, Returned())], 0.0)  # of the lost stream
-        assert await fetcher.put([link("http://b/")], 0.0) == 1
-        assert len(machines.sessions._fetchers) == 2
-        for _ in range(16):
-            fetcher.tick()
-            await asyncio.sleep(0)
-            machines.sessions.tick()
-        assert len(machines.sessions._fetchers) == 1
-        assert len(await fetcher.acquire(0.0, 2, Lane.ADMISSIONS)) == 2
-        life.cancel()
-
-    run(check)
+        await asyncio.sleep(0)
+        machines.sessions.tick()
+    assert len(machines.sessions._fetchers) == 1
+    assert len(await fetcher.acquire(0.0, 2, Lane.ADMISSIONS)) == 2
+    life.cancel()
 
 
-def test_a_fetcher_that_sends_what_cannot_be_carried_out_gets_no_session_for_a_while() -> None:
-    async def check(machines: Machines) -> None:
-        hello = Hello("f", "x", "A", "hash", "", 0, "f.1", 1.0)
-        machines.sessions.receive(encode(hello))
-        await asyncio.sleep(0)  # the channel is open
-        machines.sessions.receive(encode(Packet("f.1", 1, 0, 0.0, 1.0, b"\0\0\0\1\xc1")))
-        again = Hello("f", "x", "A", "hash", "1", 0, "f.2", 2.0)
-        machines.sessions.receive(encode(again))
-        assert machines.sessions._sessions == {}
-        for _ in range(16):
-            machines.sessions.tick()
-        machines.sessions.receive(encode(again))
-        assert [*machines.sessions._sessions] == ["f.2"]
+async def test_a_fetcher_that_sends_what_cannot_be_carried_out_gets_no_session_for_a_while(
+    machines: Machines,
+) -> None:
+    hello = Hello("f", "x", "A", "hash", "", 0, "f.1", 1.0)
+    machines.sessions.receive(encode(hello))
+    await asyncio.sleep(0)  # the channel is open
+    machines.sessions.receive(encode(Packet("f.1", 1, 0, 0.0, 1.0, b"\0\0\0\1\xc1")))
+    again = Hello("f", "x", "A", "hash", "1", 0, "f.2", 2.0)
+    machines.sessions.receive(encode(again))
+    assert machines.sessions._sessions == {}
+    for _ in range(16):
+        machines.sessions.tick()
+    machines.sessions.receive(encode(again))
+    assert [*machines.sessions._sessions] == ["f.2"]
 
-    run(check)
 
-
-def test_a_message_whose_text_is_not_unicode_is_no_fault_of_the_hub(
+async def test_a_message_whose_text_is_not_unicode_is_no_fault_of_the_hub(
+    machines: Machines,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def check(machines: Machines) -> None:
-        caplog.set_level(logging.ERROR, "webcrawl.cluster")
-        machines.sessions.receive(encode(Hello("f", "x", "A", "hash", "", 0, "f.1", 1.0)))
-        await asyncio.sleep(0)  # the channel is open
-        data = frame(encode_message(Exit("?", {}, {})).replace(b"?", b"\xff"))
-        machines.sessions.receive(encode(Packet("f.1", 1, 0, 0.0, 1.0, data)))
-        assert machines.sessions._sessions == {}
-        assert [record.exc_info for record in caplog.records] == [None]
-
-    run(check)
+    caplog.set_level(logging.ERROR, "webcrawl.cluster")
+    machines.sessions.receive(encode(Hello("f", "x", "A", "hash", "", 0, "f.1", 1.0)))
+    await asyncio.sleep(0)  # the channel is open
+    data = frame(encode_message(Exit("?", {}, {})).replace(b"?", b"\xff"))
+    machines.sessions.receive(encode(Packet("f.1", 1, 0, 0.0, 1.0, data)))
+    assert machines.sessions._sessions == {}
+    assert [record.exc_info for record in caplog.records] == [None]
 
 
-def test_a_fetcher_without_a_session_says_so_each_minute(caplog: pytest.LogCaptureFixture) -> None:
-    async def check(machines: Machines) -> None:
-        fetcher = machines.fetcher()
-        for _ in range(150):  # no turn of the loop: no answer
-            fetcher.tick()
-
+async def test_a_fetcher_without_a_session_says_so_each_minute(
+    machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING, "webcrawl.cluster")
-    run(check)
+    fetcher = machines.fetcher()
+    for _ in range(150):  # no turn of the loop: no answer
+        fetcher.tick()
     said = [each.message for each in caplog.records if "session" in each.message]
     assert said == [f"No session with the hub for {n} s: no request is sent" for n in (60, 120)]
 
 
-def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over() -> None:
-    async def check(machines: Machines) -> None:
-        fetcher = machines.fetcher()
-        life = machines.start(fetcher)
-        await fetcher.put([link("http://a/")], 0.0)
-        (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
-        await fetcher.release([(lease, answer(lease, 0.0))], 0.0)
-        assert len(await fetcher.acquire(time.monotonic(), 1)) == 1
-        life.cancel()
-        for _ in range(15):
-            machines.sessions.tick()
-        assert "1 fetchers" in repr(machines.sessions)
-        assert machines.sessions._sessions == {}
+async def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over(
+    machines: Machines,
+) -> None:
+    fetcher = machines.fetcher()
+    life = machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
+    await fetcher.release([(lease, answer(lease, 0.0))], 0.0)
+    assert len(await fetcher.acquire(time.monotonic(), 1)) == 1
+    life.cancel()
+    for _ in range(15):
         machines.sessions.tick()
-        assert "0 fetchers" in repr(machines.sessions)
+    assert "1 fetchers" in repr(machines.sessions)
+    assert machines.sessions._sessions == {}
+    machines.sessions.tick()
+    assert "0 fetchers" in repr(machines.sessions)
 
-    run(check)
 
-
-def test_a_fetcher_with_a_new_stream_forgets_which_urls_the_hub_had() -> None:
+async def test_a_fetcher_with_a_new_stream_forgets_which_urls_the_hub_had(
+    machines: Machines,
+) -> None:
     """The hub may have been restored from a checkpoint."""
-
-    async def check(machines: Machines) -> None:
-        fetcher = machines.fetcher()
-        renewed: list[None] = []
-        fetcher.on_renewed = lambda: renewed.append(None)
-        machines.start(fetcher)
-        await fetcher.put([link("http://a/")], 0.0)
-        fetcher.end_session()
-        fetcher.tick()
-        assert renewed == []
-        machines.sessions._fetchers.clear()  # as another process
-        fetcher.end_session()
-        fetcher.tick()
-        await fetcher.put([link("http://b/")], 0.0)
-        assert renewed == [None]
-
-    run(check)
+    fetcher = machines.fetcher()
+    renewed: list[None] = []
+    fetcher.on_renewed = lambda: renewed.append(None)
+    machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    fetcher.end_session()
+    fetcher.tick()
+    assert renewed == []
+    machines.sessions._fetchers.clear()  # as another process
+    fetcher.end_session()
+    fetcher.tick()
+    await fetcher.put([link("http://b/")], 0.0)
+    assert renewed == [None]
 
 
 @pytest.mark.parametrize("ends_by", ["Ctrl-C", "the hub"])
-def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
-    ends_by: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
+    machines: Machines, ends_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def check(machines: Machines) -> None:
-        frontier, is_closing = machines.fetcher(), False
-        crawl = SimpleNamespace(frontier=frontier, scheduler=SimpleNamespace(wake=lambda: None))
-        crawler: Any = SimpleNamespace(engine=None, signals=SimpleNamespace(connect=print))
-        monkeypatch.setattr(fetcher, "crawl_of", lambda crawler: crawl)
-        monkeypatch.setattr(fetcher.scrapy_private, "is_closing", lambda engine: is_closing)
-        for module in (fetcher, fetching):
-            monkeypatch.setattr(module, "TICK_S", 0.001, raising=False)
-        machines.sessions.serves_until = float("-inf")  # the hub is gone
-        middleware = fetcher.FetcherMiddleware(crawler)
-        start: Any = middleware.process_start(None)  # type: ignore[arg-type]
-        starting = asyncio.create_task(anext(start))
-        await asyncio.sleep(0.01)
-        if ends_by == "Ctrl-C":
-            starting.cancel()
-        else:
-            frontier._end_crawl("finished")
-        await asyncio.wait([starting])
-        is_closing = True
-        async with asyncio.timeout(5):
-            assert await frontier.put([link("http://a/")], 0.0) == 0
-        if middleware._life is not None:
-            middleware._life.cancel()
-
-    run(check)
+    frontier, is_closing = machines.fetcher(), False
+    crawl = SimpleNamespace(frontier=frontier, scheduler=SimpleNamespace(wake=lambda: None))
+    crawler: Any = SimpleNamespace(engine=None, signals=SimpleNamespace(connect=print))
+    monkeypatch.setattr(fetcher, "crawl_of", lambda crawler: crawl)
+    monkeypatch.setattr(fetcher.scrapy_private, "is_closing", lambda engine: is_closing)
+    for module in (fetcher, fetching):
+        monkeypatch.setattr(module, "TICK_S", 0.001, raising=False)
+    machines.sessions.serves_until = float("-inf")  # the hub is gone
+    middleware = fetcher.FetcherMiddleware(crawler)
+    start: Any = middleware.process_start(None)  # type: ignore[arg-type]
+    starting = asyncio.create_task(anext(start))
+    await asyncio.sleep(0.01)
+    if ends_by == "Ctrl-C":
+        starting.cancel()
+    else:
+        frontier._end_crawl("finished")
+    await asyncio.wait([starting])
+    is_closing = True
+    async with asyncio.timeout(5):
+        assert await frontier.put([link("http://a/")], 0.0) == 0
+    if middleware._life is not None:
+        middleware._life.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.frontier import POLITE, Driver, run
+from tests.contracts.frontier import POLITE, Driver
 from webcrawl.crawl.steering import KEPT_REASONS, kept_reasons
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
@@ -52,51 +52,42 @@ KEPT = ["http://a/", "http://b/", "http://c/1", "http://c/2"]
 
 
 @ORDERS
-def test_the_next_run_tries_all_kept_links(tmp_path: Path, order: str) -> None:
-    async def check() -> None:
-        driver = opened(tmp_path, order, retry_times=0)
-        await fail_all(driver)
-        assert dict(driver.frontier.counters.kept) == {
-            "timeout": 1, "dns": 1, "robots_unreachable": 2,
-        }  # fmt: skip
-        await closed(driver)
-        driver = opened(tmp_path, order, retry_times=0)
-        assert driver.frontier.counters.kept.total() == 0
-        assert sorted(await driver.run()) == KEPT
-        assert driver.frontier.counters.pending == 0
-        await closed(driver)
-
-    run(check())
+async def test_the_next_run_tries_all_kept_links(tmp_path: Path, order: str) -> None:
+    driver = opened(tmp_path, order, retry_times=0)
+    await fail_all(driver)
+    assert dict(driver.frontier.counters.kept) == {
+        "timeout": 1, "dns": 1, "robots_unreachable": 2,
+    }  # fmt: skip
+    await closed(driver)
+    driver = opened(tmp_path, order, retry_times=0)
+    assert driver.frontier.counters.kept.total() == 0
+    assert sorted(await driver.run()) == KEPT
+    assert driver.frontier.counters.pending == 0
+    await closed(driver)
 
 
 @ORDERS
-def test_a_link_that_is_kept_in_each_run_is_tried_in_each(tmp_path: Path, order: str) -> None:
-    async def check() -> None:
-        for _ in range(4):
-            driver = opened(tmp_path, order, retry_times=0, obey_robots=False)
-            await driver.put("http://a/")
-            failed: dict[str, list[Outcome]] = {"http://a/": [Failed("reset", 0.0, 100.0)] * 9}
-            assert await driver.run(failed) == ["http://a/"]
-            assert driver.frontier.counters.kept == {"reset": 1}
-            await closed(driver)
-
-    run(check())
-
-
-def test_a_deferred_host_takes_no_memory(tmp_path: Path) -> None:
-    async def check() -> None:
-        driver = opened(tmp_path, retry_times=0)
-        await driver.put(*(f"http://{n}.test/" for n in range(50)))
-        lost: dict[str, list[Outcome]] = {
-            f"{n}.test": [Unresolved("dns", again=True)] for n in range(50)
-        }
-        assert await driver.run(lost) == []
-        bench = driver.frontier._state._bench  # type: ignore[attr-defined]
-        assert bench.active == 0
-        assert not [host for host in bench.hosts.values() if host.state is State.DEFERRED]
+async def test_a_link_that_is_kept_in_each_run_is_tried_in_each(tmp_path: Path, order: str) -> None:
+    for _ in range(4):
+        driver = opened(tmp_path, order, retry_times=0, obey_robots=False)
+        await driver.put("http://a/")
+        failed: dict[str, list[Outcome]] = {"http://a/": [Failed("reset", 0.0, 100.0)] * 9}
+        assert await driver.run(failed) == ["http://a/"]
+        assert driver.frontier.counters.kept == {"reset": 1}
         await closed(driver)
 
-    run(check())
+
+async def test_a_deferred_host_takes_no_memory(tmp_path: Path) -> None:
+    driver = opened(tmp_path, retry_times=0)
+    await driver.put(*(f"http://{n}.test/" for n in range(50)))
+    lost: dict[str, list[Outcome]] = {
+        f"{n}.test": [Unresolved("dns", again=True)] for n in range(50)
+    }
+    assert await driver.run(lost) == []
+    bench = driver.frontier._state._bench  # type: ignore[attr-defined]
+    assert bench.active == 0
+    assert not [host for host in bench.hosts.values() if host.state is State.DEFERRED]
+    await closed(driver)
 
 
 async def between_runs(driver: Driver, jobdir: Path, reasons: str) -> None:
@@ -119,22 +110,19 @@ def command(jobdir: Path, reasons: str, exitcode: int = 0) -> None:
 
 
 @pytest.mark.parametrize("when", [between_runs, while_it_runs])
-def test_retry_puts_kept_links_in_line_at_once(
+async def test_retry_puts_kept_links_in_line_at_once(
     tmp_path: Path, when: Callable[[Driver, Path, str], Coroutine[Any, Any, None]]
 ) -> None:
-    async def check() -> None:
-        driver = opened(tmp_path, retry_times=0)
-        await fail_all(driver)
-        await when(driver, tmp_path, "dns, robots_unreachable")
-        look = Inspection(tmp_path / FOLDER)
-        again = [url for priority, url in look.pending() if priority < 100]
-        look.close()
-        assert sorted(again)[:3] == KEPT[1:]
-        pages = await driver.run()
-        assert set(KEPT[1:]) <= set(pages)
-        await closed(driver)
-
-    run(check())
+    driver = opened(tmp_path, retry_times=0)
+    await fail_all(driver)
+    await when(driver, tmp_path, "dns, robots_unreachable")
+    look = Inspection(tmp_path / FOLDER)
+    again = [url for priority, url in look.pending() if priority < 100]
+    look.close()
+    assert sorted(again)[:3] == KEPT[1:]
+    pages = await driver.run()
+    assert set(KEPT[1:]) <= set(pages)
+    await closed(driver)
 
 
 def test_reasons_are_those_that_links_are_kept_for() -> None:
@@ -146,13 +134,10 @@ def test_reasons_are_those_that_links_are_kept_for() -> None:
         kept_reasons(["dns,weather"])
 
 
-def test_a_frontier_that_another_process_has_open_is_asked_for(
+async def test_a_frontier_that_another_process_has_open_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def check() -> None:
-        driver = opened(tmp_path)
-        await asyncio.to_thread(command, tmp_path, "all", exitcode=1)
-        await closed(driver)
-
-    run(check())
+    driver = opened(tmp_path)
+    await asyncio.to_thread(command, tmp_path, "all", exitcode=1)
+    await closed(driver)
     assert f"no crawl is running in {tmp_path}" in capsys.readouterr().err

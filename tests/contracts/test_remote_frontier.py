@@ -14,11 +14,9 @@ import pytest
 
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
-from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
-from webcrawl.hub.member import Load
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 from webcrawl.items import Original
@@ -70,520 +68,353 @@ async def resolve(frontier: Frontier, now: float = 100.0) -> None:
         await frontier.release([(lease, answer(lease, now)) for lease in leases], now)
 
 
-def test_two_processes_share_one_frontier() -> None:
-    async def check() -> None:
-        server = served()
-        pairs = [Pair(server), Pair(server)]
-        one, two = (pair.remote for pair in pairs)
-        assert await one.put(links(6), 100.0) == 6
-        assert await two.put(links(6), 100.0) == 0
-        original = Original("http://host-0/", 0.0, "sha1:A")
-        assert await one.content_seen(b"content", original) is None
-        assert await two.content_seen(b"content", Original("http://x/", 1.0, "")) == original
-        await resolve(two)
-        leases = [await one.acquire(100.0, 2), await two.acquire(100.0, 2)]
-        leases.append(await server.acquire(100.0, 9))
-        assert [len(each) for each in leases] == [2, 2, 2]
-        assert len({lease.host for each in leases for lease in each}) == 6
-        for frontier, taken in zip((one, two, server), leases, strict=True):
-            assert not frontier.is_finished()
-            await frontier.release([(lease, answer(lease, 101.0)) for lease in taken], 101.0)
-        assert server.is_finished()
-        assert server.counters.crawled == 6
-        assert await two.acquire(102.0, 1) == []
-        assert two.is_finished(), "news comes with each answer"
-        for pair in pairs:
-            await pair.die()
-
-    asyncio.run(check())
-
-
-def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
-    async def check() -> None:
-        server = served()
-        dead, other = Pair(server), Pair(server)
-        await dead.remote.put([link("http://a/1"), link("http://a/2"), link("http://b/")], 0.0)
-        began = time.monotonic()
-        (resolving,) = await dead.remote.acquire(began, 1, Lane.ADMISSIONS)
-        await resolve(other.remote, began)
-        leases = await dead.remote.acquire(began, 9)
-        assert len(leases) == 1
-        await dead.die()
-        assert dead.heard == [2]
-        assert not server.is_finished()
-        (again,) = await other.remote.acquire(began, 9, Lane.ADMISSIONS)
-        assert (again.host, again.step) == (resolving.host, Step.RESOLVE)
-        await other.remote.release([(again, answer(again, began))], began)
-        (at_once,) = await other.remote.acquire(time.monotonic(), 9)
-        assert at_once.host == resolving.host, "nobody was asked for it"
-        assert await other.remote.acquire(began + 9.9, 9) == []
-        (later,) = await other.remote.acquire(time.monotonic() + 10, 9)
-        assert later.url == leases[0].url, "it is as it was"
-        await other.die()
-
-    asyncio.run(check())
-
-
-def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        await pair.remote.put(links(2), 100.0)
-        await resolve(pair.remote)
-        leases = await pair.remote.acquire(100.0, 9)
-        pair.remote.counters.under_way = 5
-        pair.remote.counters.stage_under_way["page"] = 4
-        await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
-        assert server.counters.under_way == 5
-        assert server.counters.stage_under_way == {"page": 4}
-        pair.remote.exit("finished", {"items": 3})
-        await pair.member.ended.wait()
-        await pair.member.close()
-        assert server.counters.under_way == server.counters.stage_under_way.total() == 0
-        assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
+async def test_two_processes_share_one_frontier() -> None:
+    server = served()
+    pairs = [Pair(server), Pair(server)]
+    one, two = (pair.remote for pair in pairs)
+    assert await one.put(links(6), 100.0) == 6
+    assert await two.put(links(6), 100.0) == 0
+    original = Original("http://host-0/", 0.0, "sha1:A")
+    assert await one.content_seen(b"content", original) is None
+    assert await two.content_seen(b"content", Original("http://x/", 1.0, "")) == original
+    await resolve(two)
+    leases = [await one.acquire(100.0, 2), await two.acquire(100.0, 2)]
+    leases.append(await server.acquire(100.0, 9))
+    assert [len(each) for each in leases] == [2, 2, 2]
+    assert len({lease.host for each in leases for lease in each}) == 6
+    for frontier, taken in zip((one, two, server), leases, strict=True):
+        assert not frontier.is_finished()
+        await frontier.release([(lease, answer(lease, 101.0)) for lease in taken], 101.0)
+    assert server.is_finished()
+    assert server.counters.crawled == 6
+    assert await two.acquire(102.0, 1) == []
+    assert two.is_finished(), "news comes with each answer"
+    for pair in pairs:
         await pair.die()
-        assert pair.heard == [("finished", {"items": 3}), 0]
-
-    asyncio.run(check())
 
 
-def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
+async def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
+    server = served()
+    dead, other = Pair(server), Pair(server)
+    await dead.remote.put([link("http://a/1"), link("http://a/2"), link("http://b/")], 0.0)
+    began = time.monotonic()
+    (resolving,) = await dead.remote.acquire(began, 1, Lane.ADMISSIONS)
+    await resolve(other.remote, began)
+    leases = await dead.remote.acquire(began, 9)
+    assert len(leases) == 1
+    await dead.die()
+    assert dead.heard == [2]
+    assert not server.is_finished()
+    (again,) = await other.remote.acquire(began, 9, Lane.ADMISSIONS)
+    assert (again.host, again.step) == (resolving.host, Step.RESOLVE)
+    await other.remote.release([(again, answer(again, began))], began)
+    (at_once,) = await other.remote.acquire(time.monotonic(), 9)
+    assert at_once.host == resolving.host, "nobody was asked for it"
+    assert await other.remote.acquire(began + 9.9, 9) == []
+    (later,) = await other.remote.acquire(time.monotonic() + 10, 9)
+    assert later.url == leases[0].url, "it is as it was"
+    await other.die()
+
+
+async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(2), 100.0)
+    await resolve(pair.remote)
+    leases = await pair.remote.acquire(100.0, 9)
+    pair.remote.counters.under_way = 5
+    pair.remote.counters.stage_under_way["page"] = 4
+    await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
+    assert server.counters.under_way == 5
+    assert server.counters.stage_under_way == {"page": 4}
+    pair.remote.exit("finished", {"items": 3})
+    await pair.member.ended.wait()
+    await pair.member.close()
+    assert server.counters.under_way == server.counters.stage_under_way.total() == 0
+    assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
+    await pair.die()
+    assert pair.heard == [("finished", {"items": 3}), 0]
+
+
+async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
     """CloseSpider takes any object as a reason, and stats any name and number."""
+    pair = Pair(served())
+    await pair.remote.acquire(100.0, 1)
+    stats: dict[Any, Any] = {"huge": 1 << 70, 404: 2, "\udcff": 3, "flag": True, "share": 0.5}
+    pair.remote.exit(404, stats)
+    await pair.member.ended.wait()
+    assert pair.heard == [("404", {"404": 2, r"\udcff": 3})]
+    await pair.die()
 
-    async def check() -> None:
-        pair = Pair(served())
-        await pair.remote.acquire(100.0, 1)
-        stats: dict[Any, Any] = {"huge": 1 << 70, 404: 2, "\udcff": 3, "flag": True, "items": 4}
-        pair.remote.exit(404, stats)
-        await pair.member.ended.wait()
-        assert pair.heard == [("404", {"404": 2, r"\udcff": 3, "items": 4})]
+
+async def test_the_counts_of_all_processes_are_added_up() -> None:
+    server = served()
+    pairs = [Pair(server), Pair(server)]
+    server.counters.links = 1
+    for pair in pairs:
+        for _ in range(2):
+            counters = pair.remote.counters
+            counters.links += 10
+            counters.fetch_s += 0.5
+            counters.dropped["scope_deny"] += 1
+            await pair.remote.acquire(100.0, 1)
+    for pair in pairs:
         await pair.die()
-
-    asyncio.run(check())
-
-
-def test_a_call_that_cannot_be_sent_fails_and_later_calls_do_not() -> None:
-    async def check() -> None:
-        pair = Pair(served())
-        with pytest.raises(StoreError, match="surrogates"):
-            await pair.remote.put([Link("http://a/\ud800", "a")], 100.0)
-        assert await pair.remote.put(links(1), 100.0) == 1
-        await pair.die()
-
-    asyncio.run(check())
-
-
-def test_the_counts_of_all_processes_are_added_up() -> None:
-    async def check() -> Counters:
-        server = served()
-        pairs = [Pair(server), Pair(server)]
-        server.counters.links = 1
-        for pair in pairs:
-            for _ in range(2):
-                counters = pair.remote.counters
-                counters.links += 10
-                counters.fetch_s += 0.5
-                counters.dropped["scope_deny"] += 1
-                await pair.remote.acquire(100.0, 1)
-        for pair in pairs:
-            await pair.die()
-        return server.counters
-
-    counters = asyncio.run(check())
+    counters = server.counters
     assert (counters.links, counters.fetch_s, counters.dropped["scope_deny"]) == (41, 2.0, 4)
 
 
-def test_a_target_holds_for_all_processes_together() -> None:
-    async def check() -> None:
-        frontier = memory_frontier(Policy(politeness=POLITE, obey_robots=False))
-        server = FrontierServer(frontier, target=5)
-        pair = Pair(server)
-        await server.put(links(9), 100.0)
-        await resolve(server)
-        ours = await server.acquire(100.0, 2)
-        theirs = await pair.remote.acquire(100.0, 9)
-        assert (len(ours), len(theirs)) == (2, 3)
-        assert await server.acquire(100.0, 9) == []
-        assert pair.remote.next_at() == server.next_at() == float("inf")
-        await pair.remote.release([(theirs[0], Returned())], 100.0)
-        assert pair.remote.next_at() == 0.0
-        await server.release([(lease, answer(lease, 100.0)) for lease in ours], 100.0)
-        assert len(await pair.remote.acquire(100.0, 9)) == 1
-        await pair.die()
-        assert len(await server.acquire(time.monotonic() + 10, 9)) == 3
-
-    asyncio.run(check())
+async def test_served_processes_acquire_before_the_owner() -> None:
+    server = served()
+    pair = Pair(server)
+    looked = asyncio.Event()
+    pair.remote.on_ready = looked.set
+    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
+    await server.put(links(3), 100.0)
+    await looked.wait()
+    assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "a notification carries the status"
+    assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+    assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
+    assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
+    moment = server.next_at(Lane.ADMISSIONS)
+    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, (
+        "the process is not short of the lane any more"
+    )
+    await pair.die()
 
 
-def test_served_processes_acquire_before_the_owner() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        looked = asyncio.Event()
-        pair.remote.on_ready = looked.set
-        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-        await server.put(links(3), 100.0)
-        await looked.wait()
-        assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "a notification carries the status"
-        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
-        assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
-        assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
-        moment = server.next_at(Lane.ADMISSIONS)
-        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, (
-            "the process is not short of the lane any more"
-        )
-        await pair.die()
-
-    asyncio.run(check())
+async def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
+    await server.put(links(1), 100.0)
+    moment = server.next_at(Lane.ADMISSIONS)
+    await server.put(links(2), moment)
+    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 2
+    await pair.die()
+    await server.put(links(3), moment)
+    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1
 
 
-def test_the_head_start_of_a_process_covers_each_lane_it_is_short_of() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        for lane in Lane:
-            await pair.remote.acquire(100.0, 2, lane)
-        page, admission = links(2)
-        await server._frontier.put([page], 100.0)
-        await resolve(server._frontier)
-        await server._frontier.put([admission], 100.0)
-        await server.put([], 100.0)
-        for lane in Lane:
-            assert server.ready_at(lane) <= 100.0
-            assert server.next_at(lane) > 100.0
-            assert await server.acquire(100.0, 9, lane) == []
-        await pair.die()
-
-    asyncio.run(check())
+async def test_close_notifies_the_processes_and_waits_for_their_exit() -> None:
+    server = served()
+    server._grace_s = 60
+    ready, never_began = Pair(server), Pair(server)
+    await ready.remote.put(links(1), 100.0)
+    await resolve(ready.remote)
+    leases = await ready.remote.acquire(100.0, 1)
+    closing = asyncio.create_task(server.close())
+    assert await ready.remote.wait_for_end() == "shutdown"
+    assert await ready.remote.acquire(100.0, 9, Lane.ADMISSIONS) == [], "nothing new"
+    await ready.remote.release([(leases[0], Returned())], 100.0)
+    assert not closing.done()
+    ready.remote.exit("shutdown", {})
+    await closing
+    await ready.die()
+    await never_began.die()
 
 
-def test_a_busier_owner_gives_a_longer_head_start() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-        pair.member.load.share, server._load.share = 0.4, 0.5
-        await server.put(links(1), 100.0)
-        assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
-        await pair.die()
-
-    asyncio.run(check())
-
-
-def test_a_busy_process_does_not_shorten_the_head_start_of_another() -> None:
-    async def check() -> None:
-        server = served()
-        pairs = [Pair(server), Pair(server)]
-        for pair, share in zip(pairs, (0.4, 0.9), strict=True):
-            await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-            pair.member.load.share = share
-        server._load.share = 0.5
-        await server.put(links(1), 100.0)
-        assert 100.1 < server.next_at(Lane.ADMISSIONS) < 101.0
-        for pair in pairs:
-            await pair.die()
-
-    asyncio.run(check())
+async def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(1), 100.0)
+    await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
+    await server.close()
+    assert not server._frontier._state._leases
+    await pair.member.disconnected.wait()
+    with pytest.raises(StoreError, match="the first process has ended"):
+        await pair.remote.acquire(100.0, 1)
 
 
-def test_a_load_is_measured_over_a_short_window() -> None:
-    load = Load()
-    for cpu_s, now, share in ((9.0, 100.0, 0.0), (9.1, 100.1, 0.0), (9.5, 101.0, 0.5)):
-        load.update(cpu_s, now)
-        assert load.share == share
-    load.update(9.5, 103.0)
-    assert load.share == 0.0
+async def test_the_end_of_the_first_process_is_a_store_error() -> None:
+    pair = Pair(served())
+    gone = []
+    pair.remote.on_disconnect = lambda: gone.append(True)
+    await pair.remote.put(links(1), 100.0)
+    pair.member.channel.close()
+    with pytest.raises(StoreError):
+        await pair.remote.acquire(100.0, 1)
+    assert await pair.remote.content_seen(b"content", Original("http://a/", 0.0, "")) is None
+    assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
+    assert gone == [True]
 
 
-def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-        await server.put(links(1), 100.0)
-        moment = server.next_at(Lane.ADMISSIONS)
-        await server.put(links(2), moment)
-        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 2
-        await pair.die()
-        await server.put(links(3), moment)
-        assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1
-
-    asyncio.run(check())
-
-
-def test_close_notifies_the_processes_and_waits_for_their_exit() -> None:
-    async def check() -> None:
-        server = served()
-        server._grace_s = 60
-        ready, never_began = Pair(server), Pair(server)
-        await ready.remote.put(links(1), 100.0)
-        await resolve(ready.remote)
-        leases = await ready.remote.acquire(100.0, 1)
-        closing = asyncio.create_task(server.close())
-        assert await ready.remote.wait_for_end() == "shutdown"
-        assert await ready.remote.acquire(100.0, 9, Lane.ADMISSIONS) == [], "nothing new"
-        await ready.remote.release([(leases[0], Returned())], 100.0)
-        assert not closing.done()
-        ready.remote.exit("shutdown", {})
-        await closing
-        await ready.die()
-        await never_began.die()
-
-    asyncio.run(check())
-
-
-def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        await pair.remote.put(links(1), 100.0)
-        await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
-        await server.close()
-        assert not server._frontier._state._leases
-        await pair.member.disconnected.wait()
-        with pytest.raises(StoreError, match="the first process has ended"):
-            await pair.remote.acquire(100.0, 1)
-
-    asyncio.run(check())
-
-
-def test_the_end_of_the_first_process_is_a_store_error() -> None:
-    async def check() -> None:
-        pair = Pair(served())
-        gone = []
-        pair.remote.on_disconnect = lambda: gone.append(True)
-        await pair.remote.put(links(1), 100.0)
-        pair.member.channel.close()
-        with pytest.raises(StoreError):
-            await pair.remote.acquire(100.0, 1)
-        assert await pair.remote.content_seen(b"content", Original("http://a/", 0.0, "")) is None
-        assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
-        assert gone == [True]
-
-    asyncio.run(check())
-
-
-@pytest.mark.parametrize("depth", [1 << 70, object()])
-def test_a_call_that_cannot_be_sent_is_a_store_error(depth: Any) -> None:
+@pytest.mark.parametrize(
+    "unsendable",
+    [
+        Link("http://a/", "a", 1 << 70),
+        Link("http://a/", "a", object()),
+        Link("http://a/\ud800", "a"),
+    ],
+    ids=["a number", "an object", "a surrogate"],
+)
+async def test_a_call_that_cannot_be_sent_is_a_store_error(unsendable: Link) -> None:
     """A caller that is never answered would hang, and keep its leases."""
-
-    async def check() -> None:
-        pair = Pair(served())
-        with pytest.raises(StoreError, match="cannot be sent"):
-            await pair.remote.put([Link("http://a/", "a", depth)], 100.0)
-        assert await pair.remote.put(links(1), 100.0) == 1
-        await pair.die()
-
-    asyncio.run(check())
+    pair = Pair(served())
+    with pytest.raises(StoreError, match="cannot be sent"):
+        await pair.remote.put([unsendable], 100.0)
+    assert await pair.remote.put(links(1), 100.0) == 1
+    await pair.die()
 
 
-def test_stats_that_cannot_be_sent_do_not_hold_up_the_last_message() -> None:
-    async def check() -> None:
-        pair = Pair(served())
+async def test_a_process_cannot_release_the_lease_of_another() -> None:
+    server = served()
+    pairs = [Pair(server), Pair(server)]
+    for pair in pairs:
         await pair.remote.put(links(1), 100.0)
-        pair.remote.exit("why \udc80", {"ok": 3, "large": 1 << 70, "n\udc80": 1, "share": 0.5})
-        await pair.member.ended.wait()
-        assert pair.heard == [("why \\udc80", {"ok": 3, "n\\udc80": 1})]
+    leases = await pairs[0].remote.acquire(100.0, 1, Lane.ADMISSIONS)
+    with pytest.raises(KeyError):
+        await pairs[1].remote.release([(leases[0], Returned())], 100.0)
+    for pair in pairs:
         await pair.die()
-
-    asyncio.run(check())
-
-
-def test_a_process_cannot_release_the_lease_of_another() -> None:
-    async def check() -> None:
-        server = served()
-        pairs = [Pair(server), Pair(server)]
-        for pair in pairs:
-            await pair.remote.put(links(1), 100.0)
-        leases = await pairs[0].remote.acquire(100.0, 1, Lane.ADMISSIONS)
-        with pytest.raises(KeyError):
-            await pairs[1].remote.release([(leases[0], Returned())], 100.0)
-        for pair in pairs:
-            await pair.die()
-
-    asyncio.run(check())
 
 
 # The end of a target
 
 
-def test_a_page_is_leased_only_if_it_may_count() -> None:
-    async def check() -> None:
-        server = served(target=3)
-        pair = Pair(server)
-        await server.put(links(9), 100.0)
-        await resolve(server)
-        ours = await server.acquire(100.0, 1)
-        theirs = await pair.remote.acquire(100.0, 9)
-        assert (len(theirs), server.is_short, server.out) == (2, True, 3)
-        assert await server.acquire(100.0, 9) == await pair.remote.acquire(100.0, 9) == []
-        assert server.next_at() == pair.remote.next_at() == float("inf")
-        await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
-        assert await server.acquire(101.0, 9) == [], "it counts"
-        await server.release([(ours[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
-        more = await server.acquire(110.0, 9)
-        assert len(more) == 1, "another one instead of a failed one"
-        await pair.die()
-        assert len(await server.acquire(120.0, 9)) == 1, "and of that of a process that died"
-        await server.release([(more[0], answer(more[0], 102.0))], 102.0)
-        assert (server.counters.crawled, server.out, server.is_met) == (2, 1, False)
-
-    asyncio.run(check())
+async def test_a_page_is_leased_only_if_it_may_count() -> None:
+    server = served(target=3)
+    pair = Pair(server)
+    await server.put(links(9), 100.0)
+    await resolve(server)
+    ours = await server.acquire(100.0, 1)
+    theirs = await pair.remote.acquire(100.0, 9)
+    assert (len(theirs), server.is_short, server.out) == (2, True, 3)
+    assert await server.acquire(100.0, 9) == await pair.remote.acquire(100.0, 9) == []
+    assert server.next_at() == pair.remote.next_at() == float("inf")
+    await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
+    assert await server.acquire(101.0, 9) == [], "it counts"
+    await server.release([(ours[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
+    more = await server.acquire(110.0, 9)
+    assert len(more) == 1, "another one instead of a failed one"
+    await pair.die()
+    assert len(await server.acquire(120.0, 9)) == 1, "and of that of a process that died"
+    await server.release([(more[0], answer(more[0], 102.0))], 102.0)
+    assert (server.counters.crawled, server.out, server.is_met) == (2, 1, False)
 
 
-def test_processes_that_acquire_at_once_get_no_more_than_the_target() -> None:
-    async def check() -> None:
-        server = served(target=4)
-        pairs = [Pair(server) for _ in range(3)]
-        await server.put(links(12), 100.0)
-        await resolve(server)
-        frontiers = [server, *(pair.remote for pair in pairs)]
-        taken = await asyncio.gather(*(each.acquire(100.0, 3) for each in frontiers))
-        assert sum(map(len, taken)) == 4
-        for pair in pairs:
-            await pair.die()
-
-    asyncio.run(check())
+async def test_an_unwanted_head_beyond_the_target_is_given_back() -> None:
+    server = served(target=2, head_first=True)
+    await server.put(links(3), 100.0)
+    names = await server.acquire(100.0, 9, Lane.ADMISSIONS)
+    await server.release([(each, answer(each, 100.0)) for each in names], 100.0)
+    heads = await server.acquire(101.0, 9, Lane.ADMISSIONS)
+    assert [each.step for each in heads] == [Step.HEAD] * 3
+    unwanted = Fetched(200, 101.0, 101.0, wanted=False)
+    await server.release([(each, unwanted) for each in heads], 101.0)
+    assert (server.counters.crawled, server.counters.pending, server.out) == (2, 1, 0)
 
 
-def test_an_unwanted_head_beyond_the_target_is_given_back() -> None:
-    async def check() -> None:
-        server = served(target=2, head_first=True)
-        await server.put(links(3), 100.0)
-        names = await server.acquire(100.0, 9, Lane.ADMISSIONS)
-        await server.release([(each, answer(each, 100.0)) for each in names], 100.0)
-        heads = await server.acquire(101.0, 9, Lane.ADMISSIONS)
-        assert [each.step for each in heads] == [Step.HEAD] * 3
-        unwanted = Fetched(200, 101.0, 101.0, wanted=False)
-        await server.release([(each, unwanted) for each in heads], 101.0)
-        assert (server.counters.crawled, server.counters.pending, server.out) == (2, 1, 0)
-
-    asyncio.run(check())
-
-
-def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_others_are_ready() -> None:
-    async def check() -> None:
-        server = served(target=2)
-        pair = Pair(server)
-        began_at = time.monotonic() - 0.5
-        await server.put(links(3), began_at)
-        await resolve(server, began_at)
-        leases = await pair.remote.acquire(began_at, 1)
-        assert not server.has_spare
-        leases += await server.acquire(began_at + 9.0, 1)
-        assert server.has_spare
-        assert not pair.remote.has_spare, "it has not been told"
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        pair.remote.on_ready = lambda: woken.done() or woken.set_result(None)
-        beating = asyncio.create_task(pair.remote.wait_for_end())
-        await woken
-        assert pair.remote.has_spare, "a heartbeat is enough"
-        beating.cancel()
-        await pair.remote.release([(leases[0], Returned())], began_at)
-        assert not pair.remote.has_spare, "there is room"
-        server.target = 3
-        assert len(await server.acquire(began_at + 9.0, 9)) == 2
-        assert server.is_short
-        assert not server.has_spare, "no page is left"
-        await pair.die()
-
-    asyncio.run(check())
+async def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_others_are_ready() -> (
+    None
+):
+    server = served(target=2)
+    pair = Pair(server)
+    began_at = time.monotonic() - 0.5
+    await server.put(links(3), began_at)
+    await resolve(server, began_at)
+    leases = await pair.remote.acquire(began_at, 1)
+    assert not server.has_spare
+    leases += await server.acquire(began_at + 9.0, 1)
+    assert server.has_spare
+    assert not pair.remote.has_spare, "it has not been told"
+    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    pair.remote.on_ready = lambda: woken.done() or woken.set_result(None)
+    beating = asyncio.create_task(pair.remote.wait_for_end())
+    await woken
+    assert pair.remote.has_spare, "a heartbeat is enough"
+    beating.cancel()
+    await pair.remote.release([(leases[0], Returned())], began_at)
+    assert not pair.remote.has_spare, "there is room"
+    server.target = 3
+    assert len(await server.acquire(began_at + 9.0, 9)) == 2
+    assert server.is_short
+    assert not server.has_spare, "no page is left"
+    await pair.die()
 
 
-def test_no_host_is_admitted_while_all_missing_pages_are_leased() -> None:
-    async def check() -> None:
-        server = served(target=4)
-        pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
-        await server.put(pages, 100.0)
-        first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
-        await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
-        leases = await server.acquire(100.0, 4)
-        assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
-        assert len(await server.acquire(102.0, 1, Lane.ADMISSIONS)) == 1, "but they are slow"
-        busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
-        await server.release([(each, busy) for each in leases], 101.0)
-        assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"
-
-    asyncio.run(check())
+async def test_no_host_is_admitted_while_all_missing_pages_are_leased() -> None:
+    server = served(target=4)
+    pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
+    await server.put(pages, 100.0)
+    first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
+    await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
+    leases = await server.acquire(100.0, 4)
+    assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
+    assert len(await server.acquire(102.0, 1, Lane.ADMISSIONS)) == 1, "but they are slow"
+    busy = Fetched(503, 101.0, 101.0, retry_after_s=60.0)
+    await server.release([(each, busy) for each in leases], 101.0)
+    assert await server.acquire(101.0, 9, Lane.ADMISSIONS), "they give nothing for a while"
 
 
 # Steering
 
 
-def test_the_target_can_be_lowered_to_what_is_answered_and_leased() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
-        await server.put(links(9), 100.0)
-        await resolve(server)
-        ours = await server.acquire(100.0, 3)
-        theirs = await pair.remote.acquire(100.0, 2)
-        await server.release([(ours[0], answer(ours[0], 101.0))], 101.0)
-        assert server.lowest_target == 5
-        server.target = 5
-        await server.steer(Orders())
-        assert await pair.remote.acquire(101.0, 9) == []
-        await server.release([(each, answer(each, 101.0)) for each in ours[1:]], 101.0)
-        await pair.remote.release([(each, answer(each, 101.0)) for each in theirs], 101.0)
-        assert (server.counters.crawled, server.is_met) == (5, True)
-        await pair.die()
-
-    asyncio.run(check())
+async def test_the_target_can_be_lowered_to_what_is_answered_and_leased() -> None:
+    server = served()
+    pair = Pair(server)
+    await server.put(links(9), 100.0)
+    await resolve(server)
+    ours = await server.acquire(100.0, 3)
+    theirs = await pair.remote.acquire(100.0, 2)
+    await server.release([(ours[0], answer(ours[0], 101.0))], 101.0)
+    assert server.lowest_target == 5
+    server.target = 5
+    await server.steer(Orders())
+    assert await pair.remote.acquire(101.0, 9) == []
+    await server.release([(each, answer(each, 101.0)) for each in ours[1:]], 101.0)
+    await pair.remote.release([(each, answer(each, 101.0)) for each in theirs], 101.0)
+    assert (server.counters.crawled, server.is_met) == (5, True)
+    await pair.die()
 
 
-def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> None:
-    async def check() -> None:
-        server = served()
-        first, told = Pair(server), []
-        first.remote.on_allowed = lambda until, hub: told.append(until)
-        server.allow_until(150.0)
-        await first.remote.acquire(100.0, 1)
-        assert told == [150.0]
-        second = Pair(server)
-        second.remote.on_allowed = lambda until, hub: told.append(until)
-        await second.remote.acquire(100.0, 1)
-        assert told == [150.0, 150.0]
-        await first.die()
-        await second.die()
-
-    asyncio.run(check())
+async def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> None:
+    server = served()
+    first, told = Pair(server), []
+    first.remote.on_allowed = lambda until, hub: told.append(until)
+    server.allow_until(150.0)
+    await first.remote.acquire(100.0, 1)
+    assert told == [150.0]
+    second = Pair(server)
+    second.remote.on_allowed = lambda until, hub: told.append(until)
+    await second.remote.acquire(100.0, 1)
+    assert told == [150.0, 150.0]
+    await first.die()
+    await second.die()
 
 
-def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
+async def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:
+    server = served()
+    pair = Pair(server)
 
-        async def fail(orders: Orders) -> int:
-            raise RuntimeError("of a user's code")
+    async def fail(orders: Orders) -> int:
+        raise RuntimeError("of a user's code")
 
-        pair.remote.on_orders = fail
-        await pair.remote.acquire(100.0, 1)
-        async with asyncio.timeout(5):
-            assert await server.steer(Orders(is_paused=True)) == 0
-            await pair.member.disconnected.wait()
-            assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
-        assert pair.heard == [0]
-        await pair.member.close()
-
-    asyncio.run(check())
+    pair.remote.on_orders = fail
+    await pair.remote.acquire(100.0, 1)
+    async with asyncio.timeout(5):
+        assert await server.steer(Orders(is_paused=True)) == 0
+        await pair.member.disconnected.wait()
+        assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
+    assert pair.heard == [0]
+    await pair.member.close()
 
 
-def test_a_process_that_dies_is_not_waited_for() -> None:
-    async def check() -> None:
-        server = served()
-        pair = Pair(server)
+async def test_a_process_that_dies_is_not_waited_for() -> None:
+    server = served()
+    pair = Pair(server)
 
-        async def hang(orders: Orders) -> int:
-            await asyncio.Event().wait()
-            return 0
+    is_over = asyncio.Event()
 
-        pair.remote.on_orders = hang
-        await pair.remote.acquire(100.0, 1)
-        steering = asyncio.create_task(server.steer(Orders(is_paused=True)))
-        await asyncio.sleep(0.01)
-        assert not steering.done()
-        await pair.die()
-        assert await steering == 0
+    async def hang(orders: Orders) -> int:
+        await is_over.wait()
+        return 0
 
-    asyncio.run(check())
+    pair.remote.on_orders = hang
+    await pair.remote.acquire(100.0, 1)
+    steering = asyncio.create_task(server.steer(Orders(is_paused=True)))
+    await asyncio.sleep(0.01)
+    assert not steering.done()
+    await pair.die()
+    assert await steering == 0
+    is_over.set()

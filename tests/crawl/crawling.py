@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.forked import Forked
 
 ROOT = Path(__file__).parents[2]
 STARTED: list[subprocess.Popen[bytes] | Forked] = []  # a test that fails leaves its crawl running
+WAIT_S = 280  # for anything, on a busy machine; a test has 300
 QUICK = {"DOWNLOAD_DELAY": 0.1, "IP_DELAY": 0.02, "DOWNLOAD_TIMEOUT": 5, "STATS_INTERVAL": 1}
 
 
@@ -100,11 +101,22 @@ class Crawl:
 
     def until(self, text: str, times: int = 1) -> None:
         """Wait until `text` is on its standard output or in its log, `times` times."""
-        deadline = time.monotonic() + 180
-        while (self.output() + self._err.read_text()).count(text) < times:
-            assert time.monotonic() < deadline, self._err.read_text()
-            assert self.process.poll() is None, self._err.read_text()
-            time.sleep(0.05)
+        self.until_true(lambda: (self.output() + self._err.read_text()).count(text) >= times)
+
+    def until_again(self, text: str) -> None:
+        """Wait until `text` comes once more."""
+        self.until(text, (self.output() + self._err.read_text()).count(text) + 1)
+
+    def until_true(self, condition: Callable[[], object]) -> None:
+        """Wait until `condition` holds. It must before the crawl ends."""
+
+        def holds() -> bool:
+            if condition():
+                return True
+            assert self.process.poll() is None, self._err.read_text()[-3000:]
+            return False
+
+        until(holds)
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -115,15 +127,28 @@ class Crawl:
         self.until("Received SIGINT")
         self.interrupt()
 
-    def wait(self, seconds: float = 600) -> Result:
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self) -> Result:
+        """Wait until it has ended by itself."""
         try:
-            code = self.process.wait(seconds)
+            code = self.process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"the crawl does not end: {self.output()[-2000:]}") from None
         took_s = time.monotonic() - self.started
         return Result(code, self.output(), self._err.read_text(), self.folder, took_s)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait until `condition` holds."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "what the test waits for does not happen"
+        time.sleep(0.05)
 
 
 def crawl(folder: Path, *seeds: str, **arguments: Any) -> Result:

@@ -7,13 +7,12 @@ import re
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple, Self
 
-from tests.crawl.crawling import ROOT, Crawl
+from tests.crawl.crawling import ROOT, Crawl, until
 
 LIVE_URL = re.compile(r"Live page: (http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43}))\n")
 TIMEOUT_S = 60  # of a busy machine
@@ -106,14 +105,6 @@ class Reader:
     def close(self) -> None:
         self._file.close()
         self._socket.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Ask `condition` again and again until it holds."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager

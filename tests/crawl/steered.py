@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from simweb import Running
-from tests.crawl.crawling import Crawl
+from tests.crawl.crawling import Crawl, wait_for_servers
 from webcrawl.live.client import NotRunning, Refused, ask
 
 
@@ -29,18 +29,16 @@ class Steered(Crawl):
     def ctl(self, command: str, *arguments: str) -> str:
         """The answer to a command. It waits until the crawl listens."""
         self.web.release()  # a pause and a deny wait some time for answers
-        deadline = time.monotonic() + 60
-        while True:
-            try:
+        answers: list[Any] = []
+
+        def is_answered() -> bool:
+            with suppress(NotRunning):
                 body = {"command": command, "arguments": arguments}
-                answer = ask(self.jobdir, "POST", "/command", body)
-            except NotRunning:
-                assert self.process.poll() is None, self._err.read_text()[-3000:]
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            else:
-                assert isinstance(answer, dict)
-                return str(answer["message"])
+                answers.append(ask(self.jobdir, "POST", "/command", body))
+            return bool(answers)
+
+        self.until_true(is_answered)
+        return str(answers[0]["message"])
 
     def refusal(self, command: str, *arguments: str) -> str:
         """The reason why a command is refused."""
@@ -55,16 +53,13 @@ class Steered(Crawl):
         return self
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        super().kill()
         self.web.release()
 
-    def until_true(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 120
-        while not condition():
-            assert time.monotonic() < deadline, self._err.read_text()[-3000:]
-            assert self.process.poll() is None, self._err.read_text()[-3000:]
-            time.sleep(0.02)
+    def servers_time(self) -> float:
+        """Of now (monotonic), after the servers have read all that was sent before."""
+        wait_for_servers(self.web.port)
+        return time.monotonic()
 
     def requests_since(self, when: float) -> list[str]:
         """The URLs, without scheme, that servers were asked for since `when` (monotonic)."""

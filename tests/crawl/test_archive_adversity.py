@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,13 +33,13 @@ def web() -> Iterator[Running]:
 
 def archive_of(crawl: Crawl, size_bytes: int = 10_000) -> Path:
     """The file that a crawl writes; waits until it has this size."""
-    deadline = time.monotonic() + 180
-    while True:
-        for path in (crawl.folder / "warc").glob("*.warc.gz.open"):
-            if path.stat().st_size > size_bytes:
-                return path
-        assert time.monotonic() < deadline, crawl.output()
-        time.sleep(0.02)
+    files = (crawl.folder / "warc").glob
+
+    def found() -> list[Path]:
+        return [each for each in files("*.warc.gz.open") if each.stat().st_size > size_bytes]
+
+    crawl.until_true(found)
+    return found()[0]
 
 
 def assert_valid(paths: list[Path]) -> list[Record]:
@@ -97,7 +95,7 @@ def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> No
         archive_of(crawl, 100_000)
         crawl.until("*** crawling", times=3)  # by now some fetches hang
         crawl.interrupt_twice()
-        result = crawl.wait(40)
+        result = crawl.wait()
     assert result.exit_code == 0
     assert "Received SIGINT twice, forcing unclean shutdown" in result.log
     assert "Traceback" not in result.log
@@ -108,29 +106,11 @@ def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> No
     assert_valid(result.warcs)
 
 
-def test_a_full_disk_ends_the_crawl_with_one_line(tmp_path: Path, web: Running) -> None:
-    crawl = Crawl(tmp_path, web=web, FRONTIER_STORE="memory", **QUICK)  # the limit is for all files
-    left = archive_of(crawl)
-    crawl.process.send_signal(signal.SIGSTOP)  # so that it writes no more until the limit is set
-    limit_bytes = left.stat().st_size + 200_000
-    resource.prlimit(crawl.process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
-    crawl.process.send_signal(signal.SIGCONT)
-    result = crawl.wait(60)
-    assert result.exit_code == 1
-    assert "Traceback" not in result.log, result.log[-4000:]
-    (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
-    assert str(tmp_path / "warc") in line
-    assert "File too large" in line
-    assert result.report["finish_reason"] == "warc_error"
-    assert_paired(assert_valid(result.warcs))
-    assert sum(path.stat().st_size for path in result.warcs) <= limit_bytes
-
-
 def test_an_unwritable_folder_is_refused_at_the_start(tmp_path: Path, web: Running) -> None:
     (tmp_path / "file").touch()
     asked_before = web.ledger()["totals"].get("requests", 0)
     folders = {"WARC_DIR": tmp_path / "file" / "warc", "REPORT_DIR": tmp_path}
-    result = Crawl(tmp_path, web=web, **QUICK | folders).wait(60)
+    result = Crawl(tmp_path, web=web, **QUICK | folders).wait()
     assert result.exit_code == 2
     assert "Traceback" not in result.log, result.log[-4000:]
     assert "Spider opened" not in result.log
@@ -139,23 +119,19 @@ def test_an_unwritable_folder_is_refused_at_the_start(tmp_path: Path, web: Runni
     assert web.ledger()["totals"].get("requests", 0) == asked_before
 
 
-def test_two_crawls_may_share_a_folder(tmp_path: Path, web: Running) -> None:
-    target = QUICK | {"CLOSESPIDER_PAGECOUNT": 100, "WARC_DIR": tmp_path / "warc"}
+def test_two_crawls_may_share_a_folder_and_files_have_a_maximum_size(
+    tmp_path: Path, web: Running
+) -> None:
+    size_bytes = 30_000
+    target = {"CLOSESPIDER_PAGECOUNT": 100, "WARC_DIR": tmp_path / "warc"}
+    target |= QUICK | {"WARC_MAX_SIZE": size_bytes}
     crawls = [Crawl(tmp_path / name, web=web, **target) for name in "ab"]
     for crawl in crawls:
         assert_clean(crawl.wait())
     assert not list((tmp_path / "warc").glob("*.open"))
     paths = sorted((tmp_path / "warc").glob("*.warc.gz"))
-    assert len(paths) == 2
+    assert len(paths) > 10
     assert_paired(assert_valid(paths))
-
-
-def test_files_stay_within_the_maximum_size(tmp_path: Path, web: Running) -> None:
-    crawl = Crawl(tmp_path, web=web, **QUICK, WARC_MAX_SIZE=30_000, CLOSESPIDER_PAGECOUNT=100)
-    result = crawl.wait()
-    assert_clean(result)
-    assert len(result.warcs) > 5
-    assert_paired(assert_valid(result.warcs))
-    for path in result.warcs:
+    for path in paths:
         answers = [each for each in records(path) if each.type in ("response", "revisit")]
-        assert path.stat().st_size <= 30_000 or len(answers) == 1
+        assert path.stat().st_size <= size_bytes or len(answers) == 1

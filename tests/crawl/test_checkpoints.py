@@ -66,6 +66,7 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
         crawl = Steered(tmp_path, web=web, **settings)
         crawl.after(100)
         crawl.ctl("pause")  # it cannot end meanwhile
+        crawl.until_again("A checkpoint was made")
         running_still = hub("restore", tmp_path / "other", *order[2:])
         assert re.search(r"; the last checkpoint is \d+ min old", crawl.ctl("status"))
         crawl.ctl("resume")
@@ -73,7 +74,7 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
         crawl.kill()
         shutil.rmtree(crawl.jobdir)
         restored = hub(*order)
-        result = Steered(tmp_path, web=web, **settings).wait(200)
+        result = Steered(tmp_path, web=web, **settings).wait()
         ledger = assert_no_fault_but_of_kills(web, before)
     assert running_still.returncode == 1
     assert "hub 0 of the crawl" in running_still.stderr
@@ -103,7 +104,7 @@ def test_one_of_two_hubs_is_lost(
         lost, claim = next(
             (each, claim) for each, claim in claims.items() if claim and claim.number
         )
-        lost.until("A checkpoint was made", 2)
+        lost.until_again("A checkpoint was made")
         before = web.totals()["pages"]
         lost.kill()
         shutil.rmtree(lost.jobdir)
@@ -114,7 +115,7 @@ def test_one_of_two_hubs_is_lost(
             made = hub("begin", lost.jobdir, "--number", 1, "--cluster", bus.url)
         assert (made.returncode, made.stderr) == (0, "")
         hubs[hubs.index(lost)] = Steered(lost.folder, web=web, **settings)
-        results = [hub.wait(200) for hub in hubs]
+        results = [hub.wait() for hub in hubs]
         ledger = assert_no_fault_but_of_kills(web, before, whole=is_restored)
     for result in results:
         assert result.exit_code == 0, result.log[-3000:]

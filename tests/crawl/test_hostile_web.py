@@ -267,12 +267,10 @@ def test_ctrl_c_cuts_hanging_fetches_after_close_grace(tmp_path: Path, processes
             CLOSE_GRACE=3,
             DOWNLOAD_TIMEOUT=300,
         )
-        while not hanging.keys() & site.requests.keys():
-            assert running_crawl.process.poll() is None
-            time.sleep(0.05)
+        running_crawl.until_true(lambda: hanging.keys() & site.requests.keys())
         interrupted = time.monotonic()
         running_crawl.interrupt()
-        result = running_crawl.wait(40)
+        result = running_crawl.wait()
     assert time.monotonic() - interrupted >= 3
     assert_clean(result)
     assert result.exit_code == 0
@@ -288,6 +286,6 @@ def test_ctrl_c_ends_a_hostile_crawl_cleanly(tmp_path: Path) -> None:
         running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60, CLOSE_GRACE=1)
         running_crawl.until("*** crawling", times=3)
         running_crawl.interrupt()
-        result = running_crawl.wait(40)
+        result = running_crawl.wait()
     assert_clean(result)
     assert not list((tmp_path / "warc").glob("*.open"))

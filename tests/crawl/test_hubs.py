@@ -52,8 +52,8 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
         hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in (*hubs, *fetchers)]
         wait_for_pages(crawls[2])
-        refused = hub_of(tmp_path, 2, web, bus).start().wait(60)
-        results = [crawl.wait(200) for crawl in crawls]
+        refused = hub_of(tmp_path, 2, web, bus).start().wait()
+        results = [crawl.wait() for crawl in crawls]
         ledger = assert_faultless(web)
     assert refused.exit_code == 2, refused.log
     assert "all 2 hubs have owners: without JOBDIR this machine fetches for them" in refused.log
@@ -65,20 +65,18 @@ def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
 
 
 def test_hubs_and_fetchers_that_are_killed_go_on(tmp_path: Path, bus: NatsServer) -> None:
-    with running(*WORLD, "--hosts", "150") as web:
+    with running(*WORLD, "--hosts", "110") as web:
         hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in hubs]
         first = fetchers[0].start()
         wait_for_pages(first)
         second = fetchers[1].start()
         wait_for_pages(second)
-        first.process.kill()
-        first.process.wait()
+        first.kill()
         for number in range(2):
             wait_for_pages(second)
-            crawls[number].process.kill()
-            crawls[number].process.wait()
+            crawls[number].kill()
             crawls[number] = hubs[number].start()
-        results = [crawl.wait(300) for crawl in (*crawls, second)]
+        results = [crawl.wait() for crawl in (*crawls, second)]
         ledger = assert_no_fault_but_of_kills(web, 3 * 3 * UNDER_WAY_MAX)
     assert assert_ended(results) == ledger["fetched"]["pages"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,40 +71,29 @@ def hosts_serving(folder: Path, healthy: int, hostile: int) -> Iterator[tuple[Ho
 
 
 def test_they_hold_back_no_other_host_and_not_the_end(tmp_path: Path) -> None:
-    with hosts_serving(tmp_path, healthy=10, hostile=20) as (hosts, seeds):
-        result = crawl(tmp_path, seeds, **SETTINGS, CLOSESPIDER_TIMEOUT=12)
-    assert_clean(result)
-    assert result.exit_code == 0
-    assert result.report["finish_reason"] == "closespider_timeout"
-    assert len(hosts.urls(1)) == 10 * PAGES
-    assert set(hosts.urls(1).values()) == {1}
-    assert len(hosts.urls(2)) < 20 * PAGES, "their pages take longer than this crawl"
-    assert result.report["counts"]["parser_failed"] == 0
-
-
-def test_ctrl_c_leaves_them_to_the_next_run(tmp_path: Path) -> None:
+    """After Ctrl-C, the next run reads them."""
     settings = SETTINGS | {"JOBDIR": tmp_path / "job"}
-    with hosts_serving(tmp_path, healthy=1, hostile=5) as (hosts, seeds):
+    with hosts_serving(tmp_path, healthy=10, hostile=20) as (hosts, seeds):
         first = Crawl(tmp_path / "first", seeds, **settings)
-        deadline = time.monotonic() + 120
-        while len(hosts.urls(2)) < 5:
-            assert time.monotonic() < deadline
-            assert first.process.poll() is None
-            time.sleep(0.05)
+        first.until_true(lambda: len(hosts.urls(1)) == 10 * PAGES)
+        assert len(hosts.urls(2)) < 20 * PAGES, "their pages take much longer"
+        first.until_true(lambda: len(hosts.urls(2)) >= 20)
         first.interrupt()
-        result = first.wait(60)
+        result = first.wait()
         assert_clean(result)
         assert (result.exit_code, result.report["finish_reason"]) == (0, "shutdown")
-        asked_first = hosts.sent.copy()
+        assert set(hosts.urls(1).values()) == {1}
         left = result.report["counts"]["pending"]
-        assert left >= 4, "at most one page was read in the meantime"
+        assert left > 10, "few of them were read in the meantime"
         hosts.large_pages = b""
+        asked_first = hosts.sent.copy()
         hosts.sent.clear()
         result = crawl(tmp_path / "second", seeds, **settings)
     assert_clean(result)
     assert (result.exit_code, result.report["finish_reason"]) == (0, "finished")
     again = asked_first & hosts.sent
-    assert 4 <= again.total() <= 5
+    assert 10 < again.total() <= 20
     assert all(url.startswith("http://127.0.2.") for url in again)
-    assert result.report["counts"]["crawled"] == 6 * PAGES
-    assert result.report["counts"]["pending"] == 0
+    counts = result.report["counts"]
+    assert counts["crawled"] == 30 * PAGES
+    assert counts["pending"] == counts["parser_failed"] == 0

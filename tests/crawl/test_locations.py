@@ -1,4 +1,4 @@
-"""Location headers with octets above 0x7F: of pages, of robots.txt, in answers to HEAD."""
+"""Headers that lead to other pages, also of robots.txt and in answers to HEAD."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.crawl.knownsite import answer, crawled, served
 pytestmark = pytest.mark.slow
 
 
-def test_octets_of_a_location_are_requested_unchanged(tmp_path: Path) -> None:
+def test_octets_of_a_location_are_unchanged_and_the_header_refresh_is_a_link(
+    tmp_path: Path,
+) -> None:
     def moved(location: bytes) -> bytes:
         return answer(b"", b"Location: " + location, status=b"302 Found")
 
@@ -24,15 +26,6 @@ def test_octets_of_a_location_are_requested_unchanged(tmp_path: Path) -> None:
         "/nowhere": moved("http://café.invalid:x/".encode()),
         "/c/caf%C3%A9?%C3%A9": answer(b"<p>UTF-8"),
         "/c/caf%E9": answer(b"<p>Latin-1"),
-    }
-    with served(pages) as site:
-        result = crawled(tmp_path, site, HEAD_FIRST=1)
-    assert_clean(result)
-    assert set(site.requests) == {"/", *pages}
-
-
-def test_the_header_refresh_is_a_link(tmp_path: Path) -> None:
-    pages = {
         "/turned": answer(b"", b"Refresh: 0"),
         "/empty": answer(b"", b"Refresh: 5; URL='/a'"),
         "/full": answer(b"<a href=/b>", b"REFRESH: 0;/c"),
@@ -40,6 +33,6 @@ def test_the_header_refresh_is_a_link(tmp_path: Path) -> None:
     }
     with served(pages) as site:
         site.pages |= dict.fromkeys(("/a", "/b", "/c", "/d"), answer(b"<p>"))
-        result = crawled(tmp_path, site)
+        result = crawled(tmp_path, site, HEAD_FIRST=1)
     assert_clean(result)
-    assert set(site.requests) == {"/", "/robots.txt", *pages, "/a", "/b", "/c"}
+    assert set(site.requests) == {"/", *pages, "/a", "/b", "/c"}

@@ -34,7 +34,7 @@ def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> N
         first = Crawl(tmp_path, web=web, **chosen)
         first.until("*** crawling", 2)
         first.interrupt()
-        first.wait(60)
+        first.wait()
         result = Crawl(tmp_path, web=web, **chosen).wait()
         assert result.exit_code == 0
         assert_clean(result)

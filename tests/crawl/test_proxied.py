@@ -102,10 +102,7 @@ def test_a_proxy_that_goes_down_pauses_the_crawl_and_loses_nothing(tmp_path: Pat
     arguments = (*WORLD, "--host-delay", "0.1", "--journal", str(path))
     with running(*arguments) as web, ProxyServer(asking(web.dns), LOGIN) as proxy:
         running_crawl = start(tmp_path / "crawl", web, proxy, DOWNLOAD_DELAY=0.2)
-        deadline = time.monotonic() + 60
-        while len(proxy.log) < 15:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        running_crawl.until_true(lambda: len(proxy.log) >= 15)
         proxy.stop()
         running_crawl.until("cannot be used: Connection refused")
         at = len(journal_of(path))

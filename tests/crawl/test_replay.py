@@ -6,7 +6,6 @@ import gzip
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import IncompleteRead
@@ -17,6 +16,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 import pytest
 
 from tests.conftest import ROOT
+from tests.crawl.crawling import until
 from tests.crawl.knownsite import (
     MAX_SIZE,
     ODD,
@@ -140,11 +140,8 @@ def wayback(folder: Path) -> Iterator[int]:
     with (folder / "pywb.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + 60
-        while not _listens(port):
-            assert server.poll() is None, (folder / "pywb.log").read_text()
-            assert time.monotonic() < deadline, (folder / "pywb.log").read_text()
-            time.sleep(0.1)
+        until(lambda: _listens(port) or server.poll() is not None)
+        assert server.poll() is None, (folder / "pywb.log").read_text()
         yield port
     finally:
         server.terminate()

@@ -57,8 +57,7 @@ def test_a_killed_crawl_reads_its_sitemaps_in_its_next_run(tmp_path: Path) -> No
     with running(*world_of(SMALL, 16)) as web:
         first = Crawl(tmp_path / "killed", web=web, **settings)
         first.until("[  1]")
-        first.process.kill()
-        first.process.wait()
+        first.kill()
         result = crawl(tmp_path / "resumed", web=web, **settings)
         ledger = web.ledger()
     assert_clean(result)

@@ -6,7 +6,6 @@ import csv
 import signal
 import subprocess
 import sys
-import time
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from scrapy.utils.project import get_project_settings
 
 from simweb import faults, running
 from tests.conftest import ROOT
+from tests.crawl.crawling import WAIT_S, until
 from tests.forked import python
 from webcrawl.tools.sweep.command import Command
 
@@ -103,12 +103,9 @@ def test_ctrl_c_keeps_the_steps_that_are_done(tmp_path: Path) -> None:
         command(tmp_path, "--steps=8,1", *QUICK),
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        deadline = time.monotonic() + 120
-        while not (tmp_path / "fetches-001" / "out.txt").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until((tmp_path / "fetches-001" / "out.txt").exists)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
     assert len(out.splitlines()) == 1
     assert err.endswith(f"sweep: stopped; {tmp_path} has the crawls before\n")

@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 from simweb import running
-from tests.crawl.crawling import ROOT, Crawl
+from tests.crawl.crawling import ROOT, WAIT_S, Crawl, until
+from tests.forked import python
 
 pytestmark = pytest.mark.slow
 
 WORLD = ("--hosts", "60", "--seeds", "60", "--pages-per-host", "300", "--features", "none")
-SETTINGS = {"DOWNLOAD_DELAY": 0.5, "IP_DELAY": 0}
+SETTINGS = {"DOWNLOAD_DELAY": 5, "IP_DELAY": 0}
 ESCAPES = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|[()].|[=>78])")
 
 
@@ -32,10 +33,7 @@ def top(*arguments: str) -> list[str]:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = top(*arguments)
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    return python("-m", "scrapy", "top", *arguments)
 
 
 class Terminal:
@@ -65,10 +63,7 @@ class Terminal:
 
     def until(self, true: Callable[[], bool]) -> None:
         """Read what is shown until `true`."""
-        deadline = time.monotonic() + 60
-        while not true():
-            assert time.monotonic() < deadline, self.shown[-2000:]
-            self._read()
+        until(lambda: true() or bool(self._read() and true()))
 
     def _read(self) -> bool:
         """Whether something was shown meanwhile."""
@@ -127,7 +122,7 @@ def test_top_shows_a_crawl_and_ends_with_it(tmp_path: Path) -> None:
         crawl.interrupt()
         assert crawl.wait().exit_code == 0
         assert watching.wait() == 0
-        output += piped.communicate(timeout=60)[0]
+        output += piped.communicate(timeout=WAIT_S)[0]
     assert re.search(
         rb"The crawl has ended(?: or was killed)?: [\d,]+ pages after \d+:\d\d:\d\d", watching.shown
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 from simweb import Running, running
-from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
-from tests.crawl.watched import watch
+from tests.crawl.crawling import assert_clean, assert_faultless
+from tests.crawl.watched import Watched
 from tests.unit.snapshots import snapshot
 from webcrawl.report.series import read_series
 
@@ -44,11 +43,12 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path) -> None:
     processes = 2
     few = {"CONCURRENT_REQUESTS": 16, "CRAWL_PROCESSES": processes}
     with running(*WORLD, *PROMISES, *KNOWN) as web:
-        result, looks = watch(tmp_path, web=web, JOBDIR=tmp_path / "job", **few)
+        crawl = Watched(tmp_path, web=web, JOBDIR=tmp_path / "job", **few)
+        result, looks = crawl.wait(), crawl.looks
         assert_clean(result)
         ledger = assert_faultless(web)
     assert result.exit_code == 0
-    last = looks[-1]
+    last = crawl.looks[-1]
     counts = result.report["counts"]
     assert last["counts"]["crawled"] == counts["crawled"] == ledger["fetched"]["pages"]
     found, ended = levels(last)
@@ -81,7 +81,7 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path) -> None:
     assert during["pages_per_s"] > 0
     assert during["disk"].keys() == {"free_bytes", "warc_bytes", "jobdir_bytes"}
     assert {len(look["rss_bytes"]) for look in looks} >= {processes}
-    assert looks[-1]["state"] == "closing"
+    assert crawl.looks[-1]["state"] == "closing"
 
 
 # Settings under which one stage is the limit. `test_limit` has all stages.
@@ -95,26 +95,27 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("stage", LIMITS)
 def test_the_limit_of_a_crawl_is_named(stage: str, tmp_path: Path, slow_web: Running) -> None:
-    for seconds in (3, 15, 60):  # on a busy machine the processor may be the limit at first
-        folder = tmp_path / f"{seconds}"
-        folder.mkdir()
-        settings = {"CLOSESPIDER_TIMEOUT": seconds} | LIMITS[stage]
-        result, looks = watch(folder, web=slow_web, **settings)
-        assert_clean(result)
-        named = [look["limited_by"]["stage"] for look in looks if look["state"] == "running"]
-        if stage in named:
-            return
-    pytest.fail(f"{stage} is not among {named}")
+    watch_until(stage, tmp_path, slow_web, **LIMITS[stage])
 
 
 def test_hosts_that_share_an_address_wait_for_it(tmp_path: Path) -> None:
     with running(*WORLD, "--features", "none,host-mirror=100") as web:
-        settings = {"DOWNLOAD_DELAY": 0, "IP_DELAY": 2, "CLOSESPIDER_TIMEOUT": 6}
-        _, looks = watch(tmp_path, web=web, **settings)
-    parked = [look for look in looks if look["limited_by"]["stage"] == "address"]
-    assert parked
-    assert "IP_DELAY = 2 s" in parked[0]["limited_by"]["text"]
-    assert parked[0]["hosts"]["parked"] > 1
+        parked = watch_until("address", tmp_path, web, DOWNLOAD_DELAY=0, IP_DELAY=2)
+    assert "IP_DELAY = 2 s" in parked["limited_by"]["text"]
+    assert parked["hosts"]["parked"] > 1
+
+
+def watch_until(stage: str, folder: Path, web: Running, **settings: Any) -> dict[str, Any]:
+    """Crawl until `stage` is named as the limit; that snapshot. At first another may be it."""
+    crawl = Watched(folder, web=web, **settings)
+
+    def named() -> list[dict[str, Any]]:
+        return [each for each in crawl.looks if each["limited_by"]["stage"] == stage]
+
+    crawl.until_true(named)
+    crawl.interrupt()
+    assert_clean(crawl.wait())
+    return named()[0]
 
 
 def series_of(folder: Path) -> Path:
@@ -125,16 +126,14 @@ def series_of(folder: Path) -> Path:
 def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
     job = {"JOBDIR": tmp_path / "job", "RETRY_TIMES": 0}
     with running(*WORLD, *PROMISES) as web:
-        watched: dict[str, Any] = {"WATCH_FILE": tmp_path / "snapshots.jsonl"} | job
-        first = Crawl(tmp_path, web=web, program=("tests.crawl.watched",), **watched)
+        first = Watched(tmp_path, web=web, **job)
         first.until("*** crawling", times=2)
-        first.process.send_signal(signal.SIGKILL)
-        first.process.wait()
+        first.kill()
         path = series_of(tmp_path)
         assert {point["run"] for point in read_series(path)} == {1}
         with path.open("a") as file:
             file.write('{"t": 3.5, "counts": {"cra')
-        result, _ = watch(tmp_path, web=web, **job)
+        result = Watched(tmp_path, web=web, **job).wait()
     assert result.exit_code == 0
     points = list(read_series(path))
     assert [json.loads(line) for line in path.read_text().splitlines()] == points
@@ -155,11 +154,12 @@ def test_the_time_series_continues_after_a_kill(tmp_path: Path) -> None:
 def test_a_time_series_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     job = {"JOBDIR": tmp_path / "job"}
     with running(*WORLD, *PROMISES, "--features", "none") as web:
-        watch(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=10, **job)
+        Watched(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=10, **job).wait()
         path = series_of(tmp_path)
         path.unlink()
         path.mkdir()
-        result, looks = watch(tmp_path, web=web, **job)
+        crawl = Watched(tmp_path, web=web, **job)
+        result = crawl.wait()
     assert result.log.count("the time series misses points") == 1
     assert result.exit_code == 0
-    assert looks[-1]["counts"]["crawled"] == result.report["counts"]["crawled"] > 10
+    assert crawl.looks[-1]["counts"]["crawled"] == result.report["counts"]["crawled"] > 10

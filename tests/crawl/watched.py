@@ -17,7 +17,7 @@ from scrapy.cmdline import execute
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from tests.crawl.crawling import Result, crawl
+from tests.crawl.crawling import Crawl
 from webcrawl import settings
 from webcrawl.config.build import is_worker
 from webcrawl.live.snapshot import Snapshots
@@ -56,17 +56,18 @@ class Watcher:
             file.write(line + "\n")
 
 
-def watch(folder: Path, *seeds: str, **arguments: Any) -> tuple[Result, list[dict[str, Any]]]:
-    """Run a crawl to its end; its snapshots."""
-    path = folder / "snapshots.jsonl"
-    program = ("tests.crawl.watched",)
-    result = crawl(folder, *seeds, program=program, WATCH_FILE=path, **arguments)
-    return result, snapshots(folder)
+class Watched(Crawl):
+    """A crawl whose snapshots so far are its `looks`."""
 
+    def __init__(self, folder: Path, **arguments: Any) -> None:
+        self._watch_file = folder / "snapshots.jsonl"
+        program = ("tests.crawl.watched",)
+        super().__init__(folder, program=program, WATCH_FILE=self._watch_file, **arguments)
 
-def snapshots(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "snapshots.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    @property
+    def looks(self) -> list[dict[str, Any]]:
+        lines = self._watch_file.read_text() if self._watch_file.exists() else ""
+        return [json.loads(line) for line in lines.rpartition("\n")[0].splitlines()]
 
 
 if __name__ == "__main__":

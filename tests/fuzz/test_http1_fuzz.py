@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.fetch.exchange import FetchFailed
-from webcrawl.fetch.http1 import Framing, ResponseReader
+from webcrawl.fetch.http1 import ResponseReader
 
 HEADER_LIMIT = 300
 BODY_LIMIT = 500
@@ -89,16 +89,3 @@ def test_the_sizes_of_reads_change_nothing(
     # A head that is too large and garbage may fail for either reason.
     if whole[0] == in_pieces[0] or isinstance(whole[0], int) or isinstance(in_pieces[0], int):
         assert in_pieces == whole
-
-
-def test_the_fuzz_reaches_every_framing() -> None:
-    """The tokens can produce each framing."""
-    heads = {
-        Framing.LENGTH: TOKENS[0] + TOKENS[7] + TOKENS[4],
-        Framing.CHUNKED: TOKENS[0] + TOKENS[9] + TOKENS[4],
-        Framing.TO_EOF: TOKENS[0] + TOKENS[4],
-    }
-    for framing, head in heads.items():
-        reader = ResponseReader("GET", HEADER_LIMIT, BODY_LIMIT)
-        reader.feed(head)
-        assert reader._framing is framing

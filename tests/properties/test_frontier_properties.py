@@ -2,17 +2,20 @@
 
 Each world has a few hosts on fewer addresses, links between them, and servers that fail, move, wait
 and refuse at random. Time is a number; leases are held for random times and come back in any order.
-A frontier on disk is also killed at random: what was leased is asked for again, and nothing else.
+A frontier on disk is also killed at random, right before or after a commit: then what was leased is
+asked for again, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given, settings
@@ -22,6 +25,7 @@ from msgspec.structs import replace
 from tests.contracts.frontier import FOREVER, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.caps import Caps
+from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import (
     Dropped,
@@ -97,6 +101,7 @@ class World:
         self.host_asked: dict[str, float] = {}
         self.ip_asked: dict[str, float] = {}
         self.answered: list[str] = []
+        self.now = 0.0  # of the last end
         self.rules: dict[str, dict[str, RobotsRules]] = {host: {} for host in self.hosts}
 
     def url(self) -> str:
@@ -137,6 +142,7 @@ class World:
             assert rules is ALLOW_ALL or "/private" not in lease.url, "disallowed"
 
     def end(self, lease: Lease, now: float) -> Outcome:
+        self.now = now
         self.under_way -= {lease.host, self.ips[lease.host]}
         random, fails = self.random, self.random.random() < self.trouble
         if random.random() < 0.05:
@@ -177,8 +183,17 @@ class World:
             self.host_asked[lease.host] = self.ip_asked[self.ips[lease.host]] = now
 
 
+class Killed(Exception):  # noqa: N818  (it is no error)
+    """Raised in a commit in place of a kill: the frontier is not used afterwards."""
+
+
 class DiskFrontiers:
-    """One frontier after the other in a folder of their own."""
+    """One frontier after the other in a folder of their own.
+
+    dies -- "before" or "after" the next commit; "": it does not
+    """
+
+    dies = ""
 
     def __init__(self, folder: str, setup: Setup, rules: HostRules) -> None:
         self.make = lambda now: LocalFrontier(
@@ -192,8 +207,22 @@ class DiskFrontiers:
         )
         self.frontier = self.make(1.0)
 
+    def dying(self) -> AbstractContextManager[object]:
+        """In this context the frontier dies as `dies` says."""
+        commit = Database.commit
+
+        def dying(db: Database) -> None:
+            if self.dies == "before":
+                raise Killed
+            commit(db)
+            if self.dies:
+                raise Killed
+
+        return patch.object(Database, "commit", dying)
+
     async def kill(self, now: float) -> LocalFrontier:
         """Kill: all state that is not committed is lost."""
+        self.dies = ""
         await self.frontier.close()
         self.frontier = self.make(now)
         return self.frontier
@@ -215,38 +244,63 @@ async def crawl(
     ends: list[tuple[float, int, Lease]] = []
     for turn in range(20_000):
         if disk is not None and world.random.random() < 0.03:
+            disk.dies = world.random.choice(["before", "after"])
+        rules = {host: dict(of_host) for host, of_host in world.rules.items()}
+        answered = len(world.answered)
+        try:
+            if disk is not None and disk.dies:
+                with disk.dying():
+                    now = await step(world, frontier, ends, turn, now)
+            else:
+                now = await step(world, frontier, ends, turn, now)
+        except Killed:
+            assert disk is not None
+            if disk.dies == "before":  # the frontier has not heard of the last outcome
+                world.rules = rules
+                del world.answered[answered:]
+            now = max(now, world.now)
             for _, _, lease in ends:
                 world.killed(lease, now)
             ends.clear()
             world.change_between_runs()
             frontier = await disk.kill(now)
-        await world.meddle(frontier, now)
-        frontier.audit()
-        counters = frontier.counters
-        assert (
-            counters.extracted
-            >= counters.host_passed
-            >= counters.ip_passed
-            >= counters.robots_passed
-            >= counters.crawled
-        )
         if frontier.is_finished():
             return frontier
-        for lane in reversed(Lane):
-            for lease in await frontier.acquire(now, 3, lane):
-                world.begin(lease, now)
-                heapq.heappush(ends, (now + world.random.random() * 4, turn, lease))
-                turn += 1_000_000
-        ready_at = min(frontier.next_at(), frontier.next_at(Lane.ADMISSIONS))
-        if ends and ends[0][0] <= max(ready_at, now):
-            now, _, lease = heapq.heappop(ends)
-            await frontier.release([(lease, world.end(lease, now))], now)
-        else:
-            if ready_at < FOREVER:
-                now = max(now, ready_at)
-            else:
-                assert frontier.is_finished(), f"nothing will ever happen again: {frontier!r}"
     raise AssertionError("it does not end")
+
+
+async def step(
+    world: World,
+    frontier: LocalFrontier,
+    ends: list[tuple[float, int, Lease]],
+    turn: int,
+    now: float,
+) -> float:
+    """Lease what can be leased, and release the lease that ends first; the new time."""
+    await world.meddle(frontier, now)
+    frontier.audit()
+    counters = frontier.counters
+    assert (
+        counters.extracted
+        >= counters.host_passed
+        >= counters.ip_passed
+        >= counters.robots_passed
+        >= counters.crawled
+    )
+    for lane in reversed(Lane):
+        for number, lease in enumerate(await frontier.acquire(now, 3, lane)):
+            world.begin(lease, now)
+            place = 10 * turn + 3 * lane + number
+            heapq.heappush(ends, (now + world.random.random() * 4, place, lease))
+    ready_at = min(frontier.next_at(), frontier.next_at(Lane.ADMISSIONS))
+    if ends and ends[0][0] <= max(ready_at, now):
+        now, _, lease = heapq.heappop(ends)
+        await frontier.release([(lease, world.end(lease, now))], now)
+    elif ready_at < FOREVER:
+        now = max(now, ready_at)
+    else:
+        assert frontier.is_finished(), f"nothing will ever happen again: {frontier!r}"
+    return now
 
 
 async def again(world: World, disk: DiskFrontiers) -> LocalFrontier:

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from random import Random
 
+from tests.sim.web import LONGEST_FETCH_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster.bus import Bus, BusError, Entry
+from webcrawl.cluster.claims import Claim
+from webcrawl.cluster.packets import TICK_S
+from webcrawl.cluster.peers import Peers
 
 LATE_S = 0.003  # of a message, on average
 _LEAST_S = 1e-7  # between two arrivals: the order of equal times is not stable
@@ -29,6 +34,7 @@ class Net:
         self.revision = 0
         self.is_down = False
         self.lost = LOST
+        self.new_name = map(str, count(1)).__next__
 
     def wipe(self) -> None:
         self.records.clear()
@@ -51,7 +57,7 @@ class SimBus(Bus):
         self.is_cut = self.is_gone = False
         self.unheard: set[str] = set()  # subjects on which it is not heard
         self.stopped_until = 0.0
-        self._net = net
+        self.net = net
         self._handlers: dict[str, Callable[[bytes], None]] = {}
         self._latest = 0.0  # when the last message under way arrives here
         net.buses.append(self)
@@ -65,9 +71,23 @@ class SimBus(Bus):
         while (left_s := self.stopped_until - now()) > 0:  # noqa: ASYNC110  (it may grow)
             await asyncio.sleep(left_s)
 
+    def stop(self, seconds: float) -> None:
+        """Stop the process for so long."""
+        self.stopped_until = max(self.stopped_until, now() + seconds)
+
+    def cut(self, seconds: float) -> None:
+        """Cut the process off for so long."""
+        self.is_cut = True
+        asyncio.get_running_loop().call_later(seconds, setattr, self, "is_cut", False)
+
+    def part(self, subject: str, seconds: float) -> None:
+        """Let nobody hear the process on `subject` for so long."""
+        self.unheard.add(subject)
+        asyncio.get_running_loop().call_later(seconds, self.unheard.discard, subject)
+
     def kill(self) -> None:
         self.is_gone = True
-        self._net.buses.remove(self)
+        self.net.buses.remove(self)
 
     async def open(self) -> None:
         """It is open."""
@@ -76,14 +96,14 @@ class SimBus(Bus):
         self.kill()
 
     def publish(self, subject: str, data: bytes) -> None:
-        if self.is_cut or self.is_gone or self._net.is_down or subject in self.unheard:
+        if self.is_cut or self.is_gone or self.net.is_down or subject in self.unheard:
             return
-        for bus in self._net.buses:
-            if subject in bus._handlers and self._net.random.random() >= self._net.lost:
+        for bus in self.net.buses:
+            if subject in bus._handlers and self.net.random.random() >= self.net.lost:
                 bus._arrives(subject, data)
 
     def _arrives(self, subject: str, data: bytes) -> None:
-        late = now() + self._net.random.expovariate(1 / LATE_S)
+        late = now() + self.net.random.expovariate(1 / LATE_S)
         self._latest = max(self._latest + _LEAST_S, late, self.stopped_until)
         asyncio.get_running_loop().call_at(self._latest, self._deliver, subject, data)
 
@@ -98,19 +118,37 @@ class SimBus(Bus):
 
     async def get(self, key: str) -> Entry | None:
         await self._way()
-        return self._net.records.get(key)
+        return self.net.records.get(key)
 
     async def put(self, key: str, value: bytes, revision: int) -> int | None:
         await self._way()
-        found = self._net.records.get(key)
+        found = self.net.records.get(key)
         if (found.revision if found else 0) != revision:
             return None
-        self._net.revision += 1
-        self._net.records[key] = Entry(value, self._net.revision)
-        return self._net.revision
+        self.net.revision += 1
+        self.net.records[key] = Entry(value, self.net.revision)
+        return self.net.revision
 
     async def _way(self) -> None:
-        await asyncio.sleep(self._net.random.expovariate(1 / LATE_S))
+        await asyncio.sleep(self.net.random.expovariate(1 / LATE_S))
         await self.goes_on()
-        if self.is_cut or self.is_gone or self._net.is_down:
+        if self.is_cut or self.is_gone or self.net.is_down:
             raise BusError("not connected")
+
+
+def peers_of(bus: SimBus, claim: Claim) -> Peers:
+    """The sessions of a hub, which serves from the beginning, with the other hubs."""
+    name = bus.net.new_name
+    peers = Peers(bus, claim, longest_fetch_s=LONGEST_FETCH_S, clock=now, new_name=name)
+    peers.serves_until = float("inf")
+    bus.on_lost = peers.end_all
+    return peers
+
+
+async def keep_sessions(bus: SimBus, peers: Peers) -> None:
+    """What a hub does for its sessions, except while it is stopped."""
+    await peers.open()
+    while True:
+        await bus.goes_on()
+        peers.tick()
+        await asyncio.sleep(TICK_S)

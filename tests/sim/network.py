@@ -7,11 +7,16 @@ process is seen by the other as a disconnect. The loop's random numbers decide: 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+import os
+from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tests.unit import virtualtime
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 LATE_S = 0.003  # of a message, on average
 _IN_PIECES = 0.2  # of all messages
@@ -32,6 +37,33 @@ class Loop(virtualtime.Loop):
         sock.transport = _Transport(self, protocol, sock)
         self.call_soon(sock.connect)
         return sock.transport, protocol
+
+
+def seeds(few: int) -> range:
+    """The seeds of a test: `few` in the gate, SIM_SEEDS if it is set."""
+    return range(int(os.environ.get("SIM_SEEDS", few)))
+
+
+def run(coroutine: Coroutine[Any, Any, T], seed: int = 0) -> T:
+    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
+        return runner.run(coroutine)
+
+
+def simulated(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that runs in virtual time. Its argument `seed`, if it has one, is that of the loop."""
+
+    @functools.wraps(test)
+    def run_test(*args: P.args, **arguments: P.kwargs) -> None:
+        run(test(*args, **arguments), int(str(arguments.get("seed", 0))))
+
+    return run_test
+
+
+def loop_random() -> Random:
+    """The random numbers of the running loop."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    return loop.random
 
 
 class Socket:

@@ -6,27 +6,23 @@ The judge sees each request as the server at its address does.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from itertools import count
-from random import Random
 from typing import Any
 
 import pytest
 
-from tests.sim.bus import Net, SimBus
-from tests.sim.network import Loop
+from tests.sim.bus import Net, SimBus, peers_of
+from tests.sim.network import loop_random, run, seeds
+from tests.sim.web import LONGEST_FETCH_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.packets import SILENCE_S, TICK_S
-from webcrawl.cluster.peers import Peers, peer_subject
+from webcrawl.cluster.peers import peer_subject
 from webcrawl.cluster.turns import GRACE_S, WISH_S, Ended, Owner, Turn, Turns
 from webcrawl.fetch.proxy import STAND_IN
 
-SEEDS = range(int(os.environ.get("SIM_SEEDS", "2")))
-LONGEST_FETCH_S = 5.0
 BEFORE_S = 8.0  # from a lease to its request, at most
 ADDRESSES = [f"192.0.2.{number}" for number in range(1, 5)]  # 1 and 2 are of different hubs
 A_BEGIN_S = 3 * TICK_S
@@ -79,8 +75,7 @@ class World:
         lost: float = 0.0,
         shared: Sequence[str] = (),
     ) -> None:
-        loop: Any = asyncio.get_running_loop()
-        self.random: Random = loop.random
+        self.random = loop_random()
         self.net = Net(self.random)
         self.net.lost = lost
         self.judge = Judge(ip_delay_s, cap)
@@ -88,7 +83,6 @@ class World:
         self.ended_at = 0.0
         self.shared = shared
         self.counted: list[dict[str, int]] = [{} for _ in range(hubs)]  # on their disks
-        self.names = map(str, count(1))
         self.hubs = [Hub(self, number, is_new=True) for number in range(hubs)]
 
     def before(self) -> float:
@@ -114,13 +108,8 @@ class Hub:
         self.world, self.number = world, number
         self.bus = SimBus(world.net)
         hubs = len(world.counted)
-        self.peers = Peers(
-            self.bus,
-            Claim("crawl", number, hubs),
-            longest_fetch_s=LONGEST_FETCH_S,
-            clock=now,
-            new_name=world.names.__next__,
-        )
+        self.peers = peers_of(self.bus, Claim("crawl", number, hubs))
+        self.peers.serves_until = 0.0
         self.addresses = HubAddresses(
             number,
             hubs,
@@ -137,7 +126,6 @@ class Hub:
         self._in_use: set[str] = set()
         self._freed: set[str] = set()
         self._tasks = [asyncio.create_task(each) for each in (self._live(), self._run())]
-        self.bus.on_lost = self.peers.end_all
 
     def __repr__(self) -> str:
         return f"hub {self.number}"
@@ -258,14 +246,9 @@ class Hub:
         self.addresses.release(address, max(asked_at + self.world.ip_delay_s, ended_at))
 
 
-def run(test: Callable[[], Coroutine[Any, Any, None]], seed: int = 0) -> None:
-    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
-        runner.run(test())
-
-
 async def befall(world: World, seconds: float) -> None:
     """Kill, cut and stop hubs for a while."""
-    random, loop = world.random, asyncio.get_running_loop()
+    random = world.random
     until = now() + seconds
     while now() < until and not world.judge.faults:
         await asyncio.sleep(random.expovariate(1 / 10.0))
@@ -277,14 +260,12 @@ async def befall(world: World, seconds: float) -> None:
                 world.restart(number)
                 busy(world, number)
             case "stop":
-                bus.stopped_until = max(bus.stopped_until, now() + away_s)
+                bus.stop(away_s)
             case "cut":
-                bus.is_cut = True
-                loop.call_later(away_s, setattr, bus, "is_cut", False)
+                bus.cut(away_s)
             case "part":
                 subject = peer_subject((number + random.choice([1, 2])) % 3, number)
-                bus.unheard.add(subject)
-                loop.call_later(2.0 * away_s, bus.unheard.discard, subject)
+                bus.part(subject, 2.0 * away_s)
 
 
 def busy(world: World, number: int) -> None:
@@ -294,23 +275,20 @@ def busy(world: World, number: int) -> None:
 
 
 def trouble(seed: int, *, cap: int = 0, ip_delay_s: float = 1.0) -> World:
-    worlds = []
-
-    async def test() -> None:
+    async def test() -> World:
         world = World(lost=0.003, cap=cap, ip_delay_s=ip_delay_s)
-        worlds.append(world)
         for number in range(3):
             busy(world, number)
         await befall(world, 300.0)
         world.net.lost = 0.0
         await asyncio.sleep(WELL_S + 120.0)
         world.ended_at = now()
+        return world
 
-    run(test, seed)
-    return worlds[0]
+    return run(test(), seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_address_is_asked_early_or_twice_whatever_befalls_the_hubs(seed: int) -> None:
     world = trouble(seed)
     assert not world.judge.faults
@@ -319,7 +297,7 @@ def test_no_address_is_asked_early_or_twice_whatever_befalls_the_hubs(seed: int)
         assert min(turns[number] for number in range(3)) >= 3, (address, turns)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_cap_is_exceeded_whatever_befalls_the_hubs(seed: int) -> None:
     world = trouble(seed, cap=150, ip_delay_s=float(seed % 2))
     assert not world.judge.faults
@@ -329,11 +307,9 @@ def calm(
     test: Callable[[World], Coroutine[Any, Any, None]], hubs: int = 2, **options: Any
 ) -> World:
     """Run `test` with hubs whose requests leave at once, after `options` of the world."""
-    worlds = []
 
-    async def play() -> None:
+    async def play() -> World:
         world = World(hubs, **options)
-        worlds.append(world)
         world.before_s = 0.0
         world.before = lambda: 0.0  # type: ignore[method-assign]
         world.fetch_s = lambda: 0.05  # type: ignore[method-assign]
@@ -341,9 +317,9 @@ def calm(
         await asyncio.sleep(A_BEGIN_S)
         await test(world)
         assert not world.judge.faults
+        return world
 
-    run(play)
-    return worlds[0]
+    return run(play())
 
 
 def asker_of(world: World, address: str) -> Hub:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -19,10 +18,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.frontier import link
-from tests.sim.bus import Net, SimBus
-from tests.sim.network import Loop
+from tests.sim.bus import Net, SimBus, keep_sessions, peers_of
+from tests.sim.network import loop_random, seeds, simulated
 from tests.sim.processes import copy_frontier, kill_frontier
-from tests.sim.test_hub import SEEDS, virtual_time
 from tests.unit.virtualtime import now
 from webcrawl.cluster import courier, letters
 from webcrawl.cluster.buckets import OtherHubs, hub_of
@@ -31,20 +29,16 @@ from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
 from webcrawl.cluster.letters import ROWS_MAX
 from webcrawl.cluster.packets import TICK_S
-from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.restoring import mark_restored
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.mailbox import JUMP, FoundLink, Mail
 
-__all__ = ["virtual_time"]  # a fixture
 ROUND_S = 2 * LINGER_S + 3 * PAUSE_S  # from a commit here to the answer of a hub that is there
 A_BEGIN_S = 3 * TICK_S
 
 
 class Hub:
     """One of the hubs of a crawl. `applied` is the mail that its frontier has, by URL."""
-
-    names = map(str, count(1))
 
     def __init__(
         self, net: Net, folder: Path, number: int, hubs: int, *, has_checkpoints: bool = False
@@ -63,14 +57,7 @@ class Hub:
     def start(self) -> None:
         self.epoch += 1
         self.bus = SimBus(self.net)
-        self.peers = Peers(
-            self.bus,
-            self.claim,
-            longest_fetch_s=5.0,
-            clock=now,
-            new_name=self.names.__next__,
-        )
-        self.peers.serves_until = float("inf")
+        self.peers = peers_of(self.bus, self.claim)
         abroad, mail_after = OtherHubs(self.number, self.hubs), self.claim.mail_after
         self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
         self._watch(self.frontier)
@@ -85,10 +72,8 @@ class Hub:
         )
         if self.has_checkpoints:
             self.courier.set_kept({})
-        self._tasks = [
-            asyncio.create_task(self._live()),
-            asyncio.create_task(repeat(PAUSE_S, self.courier.turn)),
-        ]
+        works = keep_sessions(self.bus, self.peers), repeat(PAUSE_S, self.courier.turn)
+        self._tasks = [asyncio.create_task(each) for each in works]
 
     def _watch(self, frontier: LocalFrontier) -> None:
         """Note what is applied, in the order in which it is."""
@@ -106,13 +91,6 @@ class Hub:
             self.safe = Counter(self.applied), set(self.put_urls)
 
         mailbox.new_of, store.sync = noted, synced  # type: ignore[method-assign, assignment]
-
-    async def _live(self) -> None:
-        await self.peers.open()
-        while True:
-            await self.bus.goes_on()
-            self.peers.tick()
-            await asyncio.sleep(TICK_S)
 
     async def put(self, urls: list[str]) -> None:
         self.put_urls |= set(urls)
@@ -168,189 +146,163 @@ class Hub:
         return [f"http://{host}/{self.number}-{n}" for n in range(first, end)]
 
 
-def run(test: Callable[[Net], Coroutine[Any, Any, None]], seed: int = 0) -> None:
-    async def in_loop() -> None:
-        loop: Any = asyncio.get_running_loop()
-        await test(Net(loop.random))
-
-    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
-        runner.run(in_loop())
-
-
-async def pair(net: Net, folder: Path, **options: Any) -> tuple[Hub, Hub]:
+async def pair(folder: Path, **options: Any) -> tuple[Hub, Hub]:
+    net = Net(loop_random())
     net.lost = 0.0
     first, second = (Hub(net, folder / str(n), n, 2, **options) for n in range(2))
     await asyncio.sleep(A_BEGIN_S)
     return first, second
 
 
-def test_mail_is_applied_and_then_deleted_at_its_sender(tmp_path: Path) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path)
-        urls = first.urls_for(1, 0, 3 * ROWS_MAX)
-        await first.put(urls)
-        assert first.courier.unapplied == len(urls)
-        await asyncio.sleep(ROUND_S)
-        assert second.applied == Counter(urls)
-        assert (first.courier.unapplied, second.applied.total()) == (0, len(urls))
-        await asyncio.sleep(2 * KEPT_S)
-        assert first.frontier._state.outbox[1] == (len(urls) + 1, len(urls))
-
-    run(test)
+@simulated
+async def test_mail_is_applied_and_then_deleted_at_its_sender(tmp_path: Path) -> None:
+    first, second = await pair(tmp_path)
+    urls = first.urls_for(1, 0, 3 * ROWS_MAX)
+    await first.put(urls)
+    assert first.courier.unapplied == len(urls)
+    await asyncio.sleep(ROUND_S)
+    assert second.applied == Counter(urls)
+    assert (first.courier.unapplied, second.applied.total()) == (0, len(urls))
+    await asyncio.sleep(2 * KEPT_S)
+    assert first.frontier._state.outbox[1] == (len(urls) + 1, len(urls))
 
 
-def test_rows_are_synced_before_they_are_sent_and_before_they_are_kept(tmp_path: Path) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path)
-        urls = first.urls_for(1, 0, 9)
-        await first.put(urls)
-        assert first.safe[1] == set()
-        await asyncio.sleep(ROUND_S)
-        assert first.safe[1] == set(urls)
-        kept = first.frontier._state.outbox[1][0] - 1
-        assert kept <= len(second.safe[0])
-
-    run(test)
-
-
-def test_with_checkpoints_rows_stay_until_one_has_them(tmp_path: Path) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path, has_checkpoints=True)
-        await first.put(first.urls_for(1, 0, 5))
-        await asyncio.sleep(5 * KEPT_S)
-        assert second.applied.total() == 5
-        assert first.frontier._state.outbox[1] == (1, 5)
-        await second.make_checkpoint()
-        await asyncio.sleep(5 * KEPT_S)
-        assert first.frontier._state.outbox[1] == (6, 5)
-
-    run(test)
+@simulated
+async def test_rows_are_synced_before_they_are_sent_and_before_they_are_kept(
+    tmp_path: Path,
+) -> None:
+    first, second = await pair(tmp_path)
+    urls = first.urls_for(1, 0, 9)
+    await first.put(urls)
+    assert first.safe[1] == set()
+    await asyncio.sleep(ROUND_S)
+    assert first.safe[1] == set(urls)
+    kept = first.frontier._state.outbox[1][0] - 1
+    assert kept <= len(second.safe[0])
 
 
-def test_a_receiver_that_does_not_apply_is_sent_few_batches(tmp_path: Path) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path)
-        second._tasks[1].cancel()
-        await first.put(first.urls_for(1, 0, (BATCHES_MAX + 3) * ROWS_MAX))
-        await asyncio.sleep(30.0)
-        assert len(second.courier._arrived) == BATCHES_MAX
-        second._tasks[1] = asyncio.create_task(repeat(PAUSE_S, second.courier.turn))
-        await asyncio.sleep(3 * ROUND_S)
-        assert second.applied.total() == (BATCHES_MAX + 3) * ROWS_MAX
-
-    run(test)
+@simulated
+async def test_with_checkpoints_rows_stay_until_one_has_them(tmp_path: Path) -> None:
+    first, second = await pair(tmp_path, has_checkpoints=True)
+    await first.put(first.urls_for(1, 0, 5))
+    await asyncio.sleep(5 * KEPT_S)
+    assert second.applied.total() == 5
+    assert first.frontier._state.outbox[1] == (1, 5)
+    await second.make_checkpoint()
+    await asyncio.sleep(5 * KEPT_S)
+    assert first.frontier._state.outbox[1] == (6, 5)
 
 
-def test_rows_that_cannot_be_read_are_never_applied(
+@simulated
+async def test_a_receiver_that_does_not_apply_is_sent_few_batches(tmp_path: Path) -> None:
+    first, second = await pair(tmp_path)
+    second._tasks[1].cancel()
+    await first.put(first.urls_for(1, 0, (BATCHES_MAX + 3) * ROWS_MAX))
+    await asyncio.sleep(30.0)
+    assert len(second.courier._arrived) == BATCHES_MAX
+    second._tasks[1] = asyncio.create_task(repeat(PAUSE_S, second.courier.turn))
+    await asyncio.sleep(3 * ROUND_S)
+    assert second.applied.total() == (BATCHES_MAX + 3) * ROWS_MAX
+
+
+@simulated
+async def test_rows_that_cannot_be_read_are_never_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path)
-        real = letters.write_rows
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                courier, "write_rows", lambda packed: replace(real(packed), data=b"garbage")
-            )
-            await first.put(first.urls_for(1, 0, 20))
-            await asyncio.sleep(ROUND_S)
-        await first.put(first.urls_for(1, 20, 30))
+    first, second = await pair(tmp_path)
+    real = letters.write_rows
+    with monkeypatch.context() as patch:
+        patch.setattr(courier, "write_rows", lambda packed: replace(real(packed), data=b"garbage"))
+        await first.put(first.urls_for(1, 0, 20))
         await asyncio.sleep(ROUND_S)
-        assert second.applied == Counter(first.urls_for(1, 20, 30))
-        assert first.courier.unapplied == 0
-
-    run(test)
-
-
-def test_an_old_copy_of_jobdir_is_refused_with_the_remedy_and_takes_no_mail(tmp_path: Path) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path)
-        first.copy(tmp_path / "old")
-        await first.put(first.urls_for(1, 0, 5))
-        await asyncio.sleep(ROUND_S)
-        first.kill()
-        await second.put(second.urls_for(0, 0, 7))
-        first._set_back(tmp_path / "old", (Counter(), set()))
-        first.start()
-        await asyncio.sleep(A_BEGIN_S + ROUND_S)
-        assert "JOBDIR is an old copy" in first.refusal
-        assert "scrapy hub restore" in first.refusal
-        assert not first.applied
-        assert second.courier.unapplied == 7
-
-    run(test)
+    await first.put(first.urls_for(1, 20, 30))
+    await asyncio.sleep(ROUND_S)
+    assert second.applied == Counter(first.urls_for(1, 20, 30))
+    assert first.courier.unapplied == 0
 
 
-def test_a_hub_that_begins_empty_gets_what_others_hold_for_it_and_is_heard(
+@simulated
+async def test_an_old_copy_of_jobdir_is_refused_with_the_remedy_and_takes_no_mail(
     tmp_path: Path,
 ) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path, has_checkpoints=True)
-        for number in range(2):  # it is lost twice
-            await first.put(first.urls_for(1, 10 * number, 10 * number + 5))
-            await second.put(second.urls_for(0, 10 * number, 10 * number + 5))
-            await asyncio.sleep(ROUND_S)
-            second.begin_empty()
-            second.start()
-            await second.put(second.urls_for(0, 10 * number + 5, 10 * number + 7))
-            await asyncio.sleep(A_BEGIN_S + ROUND_S)
-            assert second.applied == Counter(first.put_urls)
-            known = {n for last in range(number + 1) for n in range(10 * last, 10 * last + 7)}
-            assert first.applied == Counter(f"{second.urls_for(0, n, n + 1)[0]}" for n in known)
-        assert first.courier.lost + second.courier.lost == 0
-        assert not first.refusal + second.refusal
-
-    run(test)
+    first, second = await pair(tmp_path)
+    first.copy(tmp_path / "old")
+    await first.put(first.urls_for(1, 0, 5))
+    await asyncio.sleep(ROUND_S)
+    first.kill()
+    await second.put(second.urls_for(0, 0, 7))
+    first._set_back(tmp_path / "old", (Counter(), set()))
+    first.start()
+    await asyncio.sleep(A_BEGIN_S + ROUND_S)
+    assert "JOBDIR is an old copy" in first.refusal
+    assert "scrapy hub restore" in first.refusal
+    assert not first.applied
+    assert second.courier.unapplied == 7
 
 
-def test_what_was_deleted_before_a_receiver_was_set_back_is_counted_as_lost(
+@simulated
+async def test_a_hub_that_begins_empty_gets_what_others_hold_for_it_and_is_heard(
     tmp_path: Path,
 ) -> None:
-    async def test(net: Net) -> None:
-        first, second = await pair(net, tmp_path)
-        await first.put(first.urls_for(1, 0, 5))
+    first, second = await pair(tmp_path, has_checkpoints=True)
+    for number in range(2):  # it is lost twice
+        await first.put(first.urls_for(1, 10 * number, 10 * number + 5))
+        await second.put(second.urls_for(0, 10 * number, 10 * number + 5))
         await asyncio.sleep(ROUND_S)
-        second.copy(tmp_path / "old")
-        await first.put(first.urls_for(1, 5, 9))
-        await asyncio.sleep(ROUND_S + 2 * KEPT_S)
-        second.kill()
-        second._set_back(tmp_path / "old", (Counter(), set()))
+        second.begin_empty()
         second.start()
-        await first.put(first.urls_for(1, 9, 10))
+        await second.put(second.urls_for(0, 10 * number + 5, 10 * number + 7))
         await asyncio.sleep(A_BEGIN_S + ROUND_S)
-        assert second.courier.lost == 4
-        assert second.applied == Counter(first.urls_for(1, 9, 10))
+        assert second.applied == Counter(first.put_urls)
+        known = {n for last in range(number + 1) for n in range(10 * last, 10 * last + 7)}
+        assert first.applied == Counter(f"{second.urls_for(0, n, n + 1)[0]}" for n in known)
+    assert first.courier.lost + second.courier.lost == 0
+    assert not first.refusal + second.refusal
 
-    run(test)
+
+@simulated
+async def test_what_was_deleted_before_a_receiver_was_set_back_is_counted_as_lost(
+    tmp_path: Path,
+) -> None:
+    first, second = await pair(tmp_path)
+    await first.put(first.urls_for(1, 0, 5))
+    await asyncio.sleep(ROUND_S)
+    second.copy(tmp_path / "old")
+    await first.put(first.urls_for(1, 5, 9))
+    await asyncio.sleep(ROUND_S + 2 * KEPT_S)
+    second.kill()
+    second._set_back(tmp_path / "old", (Counter(), set()))
+    second.start()
+    await first.put(first.urls_for(1, 9, 10))
+    await asyncio.sleep(A_BEGIN_S + ROUND_S)
+    assert second.courier.lost == 4
+    assert second.applied == Counter(first.urls_for(1, 9, 10))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("has_checkpoints", [False, True])
-def test_each_mail_is_applied_once_whatever_befalls(
+@simulated
+async def test_each_mail_is_applied_once_whatever_befalls(
     seed: int, has_checkpoints: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(net: Net) -> None:
-        loop: Any = asyncio.get_running_loop()
-        random: Random = loop.random
-        hubs = [
-            Hub(net, tmp_path / str(n), n, 3, has_checkpoints=has_checkpoints) for n in range(3)
-        ]
-        if has_checkpoints:
-            for hub in hubs:
-                await hub.make_checkpoint()
-        numbers = count()
-        for _ in range(40):
-            await asyncio.sleep(random.expovariate(1 / 1.5))
-            await befall(random, random.choice(hubs), numbers)
-        net.lost = 0.0
+    random = loop_random()
+    net = Net(random)
+    hubs = [Hub(net, tmp_path / str(n), n, 3, has_checkpoints=has_checkpoints) for n in range(3)]
+    if has_checkpoints:
         for hub in hubs:
-            hub.bus.is_cut = False
-        await asyncio.sleep(120.0)
-        judge(hubs)
-        assert "cannot be" not in caplog.text
-        for hub in hubs:
-            hub.kill()
-
-    run(test, seed)
+            await hub.make_checkpoint()
+    numbers = count()
+    for _ in range(40):
+        await asyncio.sleep(random.expovariate(1 / 1.5))
+        await befall(random, random.choice(hubs), numbers)
+    net.lost = 0.0
+    for hub in hubs:
+        hub.bus.is_cut = False
+    await asyncio.sleep(120.0)
+    judge(hubs)
+    assert "cannot be" not in caplog.text
+    for hub in hubs:
+        hub.kill()
 
 
 async def befall(random: Random, hub: Hub, numbers: Any) -> None:
@@ -373,12 +325,9 @@ async def befall(random: Random, hub: Hub, numbers: Any) -> None:
             hub.restore()
             hub.start()
         case "cut":
-            hub.bus.is_cut = True
-            mended = random.expovariate(1 / 10)
-            asyncio.get_running_loop().call_later(mended, setattr, hub.bus, "is_cut", False)
+            hub.bus.cut(random.expovariate(1 / 10))
         case "stop":
-            until = now() + random.expovariate(1 / 10)
-            hub.bus.stopped_until = max(hub.bus.stopped_until, until)
+            hub.bus.stop(random.expovariate(1 / 10))
 
 
 def judge(hubs: list[Hub]) -> None:

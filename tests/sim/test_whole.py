@@ -9,21 +9,19 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from itertools import count
 from random import Random
 from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from tests.sim.bus import Net, SimBus
-from tests.sim.network import Loop
+from tests.sim.bus import Net, SimBus, keep_sessions, peers_of
+from tests.sim.network import loop_random, run, seeds, simulated
 from tests.unit.virtualtime import now
 from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.ends import STOPPED, End, Ends
-from webcrawl.cluster.packets import TICK_S, Letter
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.steering import Obey, Reached
 from webcrawl.cluster.target import PORTION_MAX, Leader, Report, Word
 from webcrawl.cluster.views import Count, State, Views
@@ -33,8 +31,7 @@ from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 
 HUBS = 3
-SEEDS = range(12)
-_names = map(str, count(1))
+SEEDS = seeds(6)
 
 
 class Work:
@@ -57,6 +54,8 @@ class Work:
     @property
     def fresh(self) -> int:
         return self.urls
+
+    supply = fresh
 
     def is_finished(self) -> bool:
         return not (self.urls or self.out)
@@ -99,14 +98,7 @@ class Hub:
         self.bus = SimBus(net)
         self.work = work
         self.server = FrontierServer(cast("Any", work), target=goal)
-        self.peers = Peers(
-            *(self.bus, Claim("crawl", number, hubs)),
-            longest_fetch_s=5.0,
-            clock=now,
-            new_name=_names.__next__,
-        )
-        self.peers.serves_until = float("inf")
-        self.bus.on_lost = self.peers.end_all
+        self.peers = peers_of(self.bus, Claim("crawl", number, hubs))
         views = Views(number, hubs, f"place-{number}", work.counters, "since")
         self.whole = WholeCrawl(
             *(self.peers, self.server, cast("Any", work), views, self, Ends(self.bus)),
@@ -122,15 +114,8 @@ class Hub:
         self.has_stopped = False
         whole = self.whole
         rounds = repeat(STEP_S, whole.step), repeat(LOOK_S, whole.look_for_end)
-        works = self._live(), self._fetch(), *rounds
+        works = keep_sessions(self.bus, self.peers), self._fetch(), *rounds
         self._tasks = [asyncio.create_task(each) for each in works]
-
-    async def _live(self) -> None:
-        await self.peers.open()
-        while True:
-            await self.bus.goes_on()
-            self.peers.tick()
-            await asyncio.sleep(TICK_S)
 
     async def _fetch(self) -> None:
         """As the frontier's server leases pages, and pages are answered."""
@@ -227,11 +212,6 @@ class World:
         self.hubs[number].kill()
         self.hubs[number] = self.start(number)
 
-    def cut(self, number: int, seconds: float) -> None:
-        bus = self.hubs[number].bus
-        bus.is_cut = True
-        asyncio.get_running_loop().call_later(seconds, setattr, bus, "is_cut", False)
-
     @property
     def crawled(self) -> int:
         return sum(work.counters.crawled for work in self.works)
@@ -244,12 +224,12 @@ class World:
         for _ in range(times):
             await asyncio.sleep(self.random.expovariate(1 / 4.0))
             number = self.random.randrange(len(self.hubs))
+            bus = self.hubs[number].bus
             match self.random.choices(["cut", "stop", "kill", ""], [3, 2, 3 * kills, 4])[0]:
                 case "cut":
-                    self.cut(number, self.random.expovariate(1 / 15))
+                    bus.cut(self.random.expovariate(1 / 15))
                 case "stop":
-                    bus = self.hubs[number].bus
-                    bus.stopped_until = now() + self.random.expovariate(1 / 10)
+                    bus.stop(self.random.expovariate(1 / 10))
                 case "kill" if not any(self.ends):
                     self.restart(number)
             assert not self.goal or self.crawled <= self.goal
@@ -262,19 +242,8 @@ class World:
                 return
 
 
-def run(test: Coroutine[Any, Any, None], seed: int = 0) -> None:
-    with asyncio.Runner(loop_factory=lambda: Loop(seed)) as runner:
-        runner.run(test)
-
-
-def random_of_loop() -> Random:
-    loop: Any = asyncio.get_running_loop()
-    random: Random = loop.random
-    return random
-
-
 def calm(urls: Sequence[int] = (0, 0, 0), goal: int = 0) -> World:
-    world = World(random_of_loop(), urls, goal)
+    world = World(loop_random(), urls, goal)
     world.net.lost = 0.0
     return world
 
@@ -283,7 +252,7 @@ def calm(urls: Sequence[int] = (0, 0, 0), goal: int = 0) -> World:
 
 
 async def meet_target(*, kills: bool) -> None:
-    random = random_of_loop()
+    random = loop_random()
     goal = random.randint(1, 400)
     urls = [goal, random.randint(0, goal), random.randint(0, 30)]  # enough; some; few
     random.shuffle(urls)
@@ -302,140 +271,112 @@ def test_the_target_is_met_exactly_whatever_befalls(seed: int, kills: bool) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
+@simulated
+async def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        random = random_of_loop()
-        goal = random.randint(50, 4000)
-        world = World(random, [goal, goal, goal], goal)
-        await asyncio.sleep(2 + random.random() * 20)
-        gone = random.randrange(HUBS)
-        kept = world.hubs[gone].whole.share.places - world.works[gone].counters.crawled
-        world.hubs[gone].kill()
-        await world.until(900, met=HUBS)
-        assert goal - kept - PORTION_MAX <= world.crawled <= goal
-        if any(world.ends):
-            assert world.crawled == goal
-            assert sum(map(bool, world.ends)) >= HUBS - 1
-        else:  # hub 0 may have gone when the last places were given
-            assert world.crawled < goal or gone == 0
-            assert f"waits for 1 hub ({gone})" in caplog.text
-
-    run(test(), seed)
+    random = loop_random()
+    goal = random.randint(50, 4000)
+    world = World(random, [goal, goal, goal], goal)
+    await asyncio.sleep(2 + random.random() * 20)
+    gone = random.randrange(HUBS)
+    kept = world.hubs[gone].whole.share.places - world.works[gone].counters.crawled
+    world.hubs[gone].kill()
+    await world.until(900, met=HUBS)
+    assert goal - kept - PORTION_MAX <= world.crawled <= goal
+    if any(world.ends):
+        assert world.crawled == goal
+        assert sum(map(bool, world.ends)) >= HUBS - 1
+    else:  # hub 0 may have gone when the last places were given
+        assert world.crawled < goal or gone == 0
+        assert f"waits for 1 hub ({gone})" in caplog.text
 
 
-def test_a_hub_that_ends_gives_its_places_back() -> None:
-    async def test() -> None:
-        world = calm((0, 9000, 9000), goal=6000)
-        await asyncio.sleep(3.0)
-        leaves = world.hubs[1]
-        leaves.state = "closing"
-        await asyncio.sleep(8.0)
-        assert not leaves.work.out
-        leaves.kill()
-        await world.until(200, met=HUBS - 1)
-        assert world.crawled == world.goal
-
-    run(test())
+@simulated
+async def test_a_hub_that_ends_gives_its_places_back() -> None:
+    world = calm((0, 9000, 9000), goal=6000)
+    await asyncio.sleep(3.0)
+    leaves = world.hubs[1]
+    leaves.state = "closing"
+    await asyncio.sleep(8.0)
+    assert not leaves.work.out
+    leaves.kill()
+    await world.until(200, met=HUBS - 1)
+    assert world.crawled == world.goal
 
 
-def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
-    async def test() -> None:
-        world = calm((20_000, 20_000, 20_000))
-        await asyncio.sleep(10.0)
-        leader = world.hubs[0].whole
-        lowest = await leader.recall(1 << 40)
-        crawled = world.crawled
-        assert crawled <= lowest == crawled + sum(hub.server.out for hub in world.hubs)
-        leader.set_goal(world.goal)  # it is refused: all go on without one
-        await asyncio.sleep(5.0)
-        assert world.crawled > lowest
-        await leader.recall(lowest + 9000)
-        world.goal = lowest + 9000
-        leader.set_goal(world.goal)
-        await asyncio.sleep(2.0)
-        lower = await leader.recall(world.goal - 100)
-        assert lower + 100 < world.goal
-        world.goal = lower + 100
-        leader.set_goal(world.goal)
-        await world.until(100, met=HUBS)
-        assert world.crawled == world.goal
-
-    run(test())
+@simulated
+async def test_a_goal_that_is_set_later_counts_what_all_hubs_have() -> None:
+    world = calm((20_000, 20_000, 20_000))
+    await asyncio.sleep(10.0)
+    leader = world.hubs[0].whole
+    lowest = await leader.recall(1 << 40)
+    crawled = world.crawled
+    assert crawled <= lowest == crawled + sum(hub.server.out for hub in world.hubs)
+    leader.set_goal(world.goal)  # it is refused: all go on without one
+    await asyncio.sleep(5.0)
+    assert world.crawled > lowest
+    await leader.recall(lowest + 9000)
+    world.goal = lowest + 9000
+    leader.set_goal(world.goal)
+    await asyncio.sleep(2.0)
+    lower = await leader.recall(world.goal - 100)
+    assert lower + 100 < world.goal
+    world.goal = lower + 100
+    leader.set_goal(world.goal)
+    await world.until(100, met=HUBS)
+    assert world.crawled == world.goal
 
 
-def test_no_goal_is_set_while_a_hub_cannot_be_asked() -> None:
-    async def test() -> None:
-        world = calm((1000, 1000, 1000))
-        await asyncio.sleep(5.0)
-        world.hubs[2].kill()
-        await asyncio.sleep(15.0)
-        with pytest.raises(SteeringError, match=r"without the answer of 1 hub \(2\)$"):
-            await world.hubs[0].whole.recall(5000)
-
-    run(test())
+@simulated
+async def test_no_goal_is_set_while_a_hub_cannot_be_asked() -> None:
+    world = calm((1000, 1000, 1000))
+    await asyncio.sleep(5.0)
+    world.hubs[2].kill()
+    await asyncio.sleep(15.0)
+    with pytest.raises(SteeringError, match=r"without the answer of 1 hub \(2\)$"):
+        await world.hubs[0].whole.recall(5000)
 
 
-def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        world = calm((0, 1000, 1000))
-        world.hubs[0].kill()
-        world.restart(1)
-        before = world.crawled
-        await asyncio.sleep(60.0)
-        assert world.works[1].counters.crawled == 0
-        assert "Hub 0 has not said how the crawl is steered: this hub waits" in caplog.text
-        world.hubs[0] = world.start(0)
-        await world.until(100, met=HUBS)
-        assert world.crawled == 2000 > before
-
-    run(test())
+@simulated
+async def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptureFixture) -> None:
+    world = calm((0, 1000, 1000))
+    world.hubs[0].kill()
+    world.restart(1)
+    before = world.crawled
+    await asyncio.sleep(60.0)
+    assert world.works[1].counters.crawled == 0
+    assert "Hub 0 has not said how the crawl is steered: this hub waits" in caplog.text
+    world.hubs[0] = world.start(0)
+    await world.until(100, met=HUBS)
+    assert world.crawled == 2000 > before
 
 
-def test_a_hub_in_its_pause_says_nothing_of_others(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        world = calm((1000, 1000, 1000))
-        world.restart(1)
-        world.hubs[1].peers.serves_until = 0.0
-        await asyncio.sleep(20.0)
-        world.hubs[1].peers.serves_until = float("inf")
-        await asyncio.sleep(10.0)
-        assert world.works[1].counters.crawled
-        assert "this hub waits" not in caplog.text
-
-    run(test())
-
-
-def test_a_hub_with_other_rules_than_hub_0_waits(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        world = calm((10, 10_000, 10))
-        world.hubs[1].rules = "other"
-        await asyncio.sleep(60.0)
-        assert world.works[1].counters.crawled == 0
-        assert caplog.text.count("RULES is not that of hub 0: this hub waits") == 1
-        world.hubs[0].rules = "other"  # read again
-        await asyncio.sleep(10.0)
-        assert world.works[1].counters.crawled > 0
-        assert [hub.whole.share.is_held for hub in world.hubs] == [False, False, True]
-
-    run(test())
+@simulated
+async def test_a_hub_with_other_rules_than_hub_0_waits(caplog: pytest.LogCaptureFixture) -> None:
+    world = calm((10, 10_000, 10))
+    world.hubs[1].rules = "other"
+    await asyncio.sleep(60.0)
+    assert world.works[1].counters.crawled == 0
+    assert caplog.text.count("RULES is not that of hub 0: this hub waits") == 1
+    world.hubs[0].rules = "other"  # read again
+    await asyncio.sleep(10.0)
+    assert world.works[1].counters.crawled > 0
+    assert [hub.whole.share.is_held for hub in world.hubs] == [False, False, True]
 
 
-def test_each_hub_knows_at_the_end_whether_any_page_was_answered() -> None:
-    async def test() -> None:
-        world = calm((0, 1, 0))
-        await world.until(100, met=HUBS)
-        assert [hub.server.crawled for hub in world.hubs] == [1, 1, 1]
-
-    run(test())
+@simulated
+async def test_each_hub_knows_at_the_end_whether_any_page_was_answered() -> None:
+    world = calm((0, 1, 0))
+    await world.until(100, met=HUBS)
+    assert [hub.server.crawled for hub in world.hubs] == [1, 1, 1]
 
 
 # The end
 
 
 async def find_end() -> None:
-    random = random_of_loop()
+    random = loop_random()
     world = World(random, [1, 0, 0])
     for work in world.works:
         work.links_left = random.randint(0, 40)
@@ -455,138 +396,115 @@ def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
     run(find_end(), seed)
 
 
-def test_the_crawl_ends_also_with_the_high_mail_numbers_of_restored_hubs() -> None:
-    async def test() -> None:
-        world = calm((3, 3, 3))
-        for number, work in enumerate(world.works):
-            others = [other for other in range(HUBS) if other != number]
-            work.outbox = dict.fromkeys(others, ((1 << 61) + 1, 1 << 61))
-            work.inbox = defaultdict(int, dict.fromkeys(others, 1 << 61))
-        await world.until(60, met=HUBS)
-        assert world.ends == ["finished"] * HUBS
-
-    run(test())
-
-
-def test_a_crawl_does_not_end_without_one_of_its_hubs(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        world = calm((3, 3, 3))
-        world.hubs[1].kill()
-        world.works[2].unapplied = 1  # to hub 1
-        await asyncio.sleep(100.0)
-        assert world.ends == ["", "", ""]
-        line = "Nothing is left to do here: this hub waits for 1 hub (1)."
-        assert caplog.text.count(line) == 2  # by each of the others
-        world.hubs[1] = world.start(1)
-        await asyncio.sleep(60.0)
-        world.hubs[1].kill()
-        await asyncio.sleep(60.0)
-        assert caplog.text.count(line) == 2, "it has been said lately"
-        world.hubs[1] = world.start(1)
-        await asyncio.sleep(60.0)
-        assert world.ends == ["", "", ""]
-        world.works[2].unapplied = 0
-        await world.until(100, met=HUBS)
-        assert world.ends == ["finished"] * HUBS
-
-    run(test())
+@simulated
+async def test_a_crawl_does_not_end_without_one_of_its_hubs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = calm((3, 3, 3))
+    world.hubs[1].kill()
+    world.works[2].unapplied = 1  # to hub 1
+    await asyncio.sleep(100.0)
+    assert world.ends == ["", "", ""]
+    line = "Nothing is left to do here: this hub waits for 1 hub (1)."
+    assert caplog.text.count(line) == 2  # by each of the others
+    world.hubs[1] = world.start(1)
+    await asyncio.sleep(60.0)
+    world.hubs[1].kill()
+    await asyncio.sleep(60.0)
+    assert caplog.text.count(line) == 2, "it has been said lately"
+    world.hubs[1] = world.start(1)
+    await asyncio.sleep(60.0)
+    assert world.ends == ["", "", ""]
+    world.works[2].unapplied = 0
+    await world.until(100, met=HUBS)
+    assert world.ends == ["finished"] * HUBS
 
 
 @pytest.mark.parametrize("by", [0, 1])
 @pytest.mark.parametrize("others_are_gone", [False, True])
-def test_a_stop_ends_all_that_are_there_and_those_that_come_back(
+@simulated
+async def test_a_stop_ends_all_that_are_there_and_those_that_come_back(
     by: int, others_are_gone: bool
 ) -> None:
     """Also without hub 0; one that was cut off finds the end on the bus."""
-
-    async def test() -> None:
-        world = calm((1000, 1000, 1000))
-        await asyncio.sleep(5.0)
-        world.cut(2, 40.0)
-        if by:
-            world.hubs[0].kill()
-        await asyncio.sleep(15.0)
-        world.hubs[by].whole.end(STOPPED)
-        await asyncio.sleep(1.0)
-        assert not by or world.ends[1] == STOPPED
-        assert by or world.hubs[1].has_stopped
-        if others_are_gone:
-            for hub in world.hubs[by:2]:
-                hub.kill()
-        await asyncio.sleep(60.0)
-        assert world.hubs[2].has_stopped
-        if others_are_gone:  # the next run of the crawl is not ended by it
-            world.hubs[2].kill()
-            world.hubs = [world.start(number) for number in range(HUBS)]
-            await world.until(100, met=HUBS)
-            assert world.ends == ["finished"] * HUBS
-
-    run(test())
+    world = calm((1000, 1000, 1000))
+    await asyncio.sleep(5.0)
+    world.hubs[2].bus.cut(40.0)
+    if by:
+        world.hubs[0].kill()
+    await asyncio.sleep(15.0)
+    world.hubs[by].whole.end(STOPPED)
+    await asyncio.sleep(1.0)
+    assert not by or world.ends[1] == STOPPED
+    assert by or world.hubs[1].has_stopped
+    if others_are_gone:
+        for hub in world.hubs[by:2]:
+            hub.kill()
+    await asyncio.sleep(60.0)
+    assert world.hubs[2].has_stopped
+    if others_are_gone:  # the next run of the crawl is not ended by it
+        world.hubs[2].kill()
+        world.hubs = [world.start(number) for number in range(HUBS)]
+        await world.until(100, met=HUBS)
+        assert world.ends == ["finished"] * HUBS
 
 
 # Orders
 
 
-def test_orders_reach_all_hubs_and_one_that_comes_back() -> None:
-    async def test() -> None:
-        world = calm()
-        await asyncio.sleep(5.0)
-        leader = world.hubs[0]
-        leader.server.orders = Orders(deny=("a.test",))
-        assert await leader.whole.steering.spread() == Reached((1, 2), (), 2, 0)
-        world.cut(2, 40.0)
-        await asyncio.sleep(15.0)
-        leader.server.orders = Orders(deny=("a.test", "re:login"))
-        assert await leader.whole.steering.spread(retry=["dns"]) == Reached((1,), (2,), 1, 1)
-        assert world.hubs[1].retried == [("dns",)]
-        assert world.hubs[2].kept.deny == ("a.test",)
-        await asyncio.sleep(60.0)
-        assert [hub.kept.deny for hub in world.hubs[1:]] == [("a.test", "re:login")] * 2
-        assert world.hubs[2].retried == []
-
-    run(test())
+@simulated
+async def test_orders_reach_all_hubs_and_one_that_comes_back() -> None:
+    world = calm()
+    await asyncio.sleep(5.0)
+    leader = world.hubs[0]
+    leader.server.orders = Orders(deny=("a.test",))
+    assert await leader.whole.steering.spread() == Reached((1, 2), (), 2, 0)
+    world.hubs[2].bus.cut(40.0)
+    await asyncio.sleep(15.0)
+    leader.server.orders = Orders(deny=("a.test", "re:login"))
+    assert await leader.whole.steering.spread(retry=["dns"]) == Reached((1,), (2,), 1, 1)
+    assert world.hubs[1].retried == [("dns",)]
+    assert world.hubs[2].kept.deny == ("a.test",)
+    await asyncio.sleep(60.0)
+    assert [hub.kept.deny for hub in world.hubs[1:]] == [("a.test", "re:login")] * 2
+    assert world.hubs[2].retried == []
 
 
-def test_a_pause_holds_while_a_hub_runs() -> None:
+@simulated
+async def test_a_pause_holds_while_a_hub_runs() -> None:
     """Hub 0 starts again, and learns it from the others."""
-
-    async def test() -> None:
-        world = calm()
-        await asyncio.sleep(5.0)
-        await world.hubs[0].order("pause", (), "a user")
-        assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
-        world.restart(0)
-        world.restart(2)
-        await asyncio.sleep(30.0)
-        assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
-        leader = world.hubs[0]
-        assert leader.server.orders.number > 1, "fetchers of the run before obey the highest"
-        leader.server.orders = replace(leader.server.orders, is_paused=False)
-        await leader.whole.steering.spread(is_paused=False)
-        assert [hub.state for hub in world.hubs[1:]] == ["running"] * 2
-
-    run(test())
+    world = calm()
+    await asyncio.sleep(5.0)
+    await world.hubs[0].order("pause", (), "a user")
+    assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
+    world.restart(0)
+    world.restart(2)
+    await asyncio.sleep(30.0)
+    assert [hub.state for hub in world.hubs] == ["paused"] * HUBS
+    leader = world.hubs[0]
+    assert leader.server.orders.number > 1, "fetchers of the run before obey the highest"
+    leader.server.orders = replace(leader.server.orders, is_paused=False)
+    await leader.whole.steering.spread(is_paused=False)
+    assert [hub.state for hub in world.hubs[1:]] == ["running"] * 2
 
 
-def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url() -> None:
-    async def test() -> None:
-        world = calm()
-        await asyncio.sleep(5.0)
-        asking = world.hubs[1].whole.steering
-        assert await asking.ask(0, "target", ["5"]) == "done"
-        assert world.hubs[0].commands == [("target", ("5",), "scrapy ctl at hub 1")]
-        with pytest.raises(SteeringError, match=r"^there is no deny$"):
-            await asking.ask(0, "deny", ["a.test"])
-        assert await asking.explain(2, "http://a.test/") == ["http://a.test/", "Fetched."]
-        with pytest.raises(SteeringError, match=r"^it is not of this hub$"):
-            await asking.ask(2, "explain", ["bad"])
-        with pytest.raises(SteeringError, match=r"^only hub 0 carries out commands$"):
-            await asking.ask(2, "pause", [])
-        world.hubs[0].kill()
-        with pytest.raises(SteeringError, match=r"^hub 0 does not answer"):
-            await asking.ask(0, "pause", [])
-
-    run(test())
+@simulated
+async def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url() -> None:
+    world = calm()
+    await asyncio.sleep(5.0)
+    asking = world.hubs[1].whole.steering
+    assert await asking.ask(0, "target", ["5"]) == "done"
+    assert world.hubs[0].commands == [("target", ("5",), "scrapy ctl at hub 1")]
+    with pytest.raises(SteeringError, match=r"^there is no deny$"):
+        await asking.ask(0, "deny", ["a.test"])
+    assert await asking.explain(2, "http://a.test/") == ["http://a.test/", "Fetched."]
+    with pytest.raises(SteeringError, match=r"^it is not of this hub$"):
+        await asking.ask(2, "explain", ["bad"])
+    with pytest.raises(SteeringError, match=r"^only hub 0 carries out commands$"):
+        await asking.ask(2, "pause", [])
+    world.hubs[0].kill()
+    with pytest.raises(SteeringError, match=r"^hub 0 does not answer"):
+        await asking.ask(0, "pause", [])
 
 
 @pytest.mark.parametrize(
@@ -597,92 +515,84 @@ def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url
         Obey(1, True, ("a.test", "re:(?P<x"), (), 1),
     ],
 )
-def test_orders_that_no_user_could_give_are_one_line(
+@simulated
+async def test_orders_that_no_user_could_give_are_one_line(
     letter: Letter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        world = calm()
-        await asyncio.sleep(5.0)
-        caplog.clear()
-        world.hubs[0].peers.send(1, letter)
-        await asyncio.sleep(5.0)
-        assert (world.hubs[1].kept, world.hubs[1].state) == (Orders(), "running")
-        assert world.ends == [""] * HUBS or set(world.ends) == {"finished"}
-        errors = [each for each in caplog.records if each.levelname == "ERROR"]
-        assert len(errors) == 1
-        assert "Hub 0 has sent orders that are not obeyed" in errors[0].message
-
-    run(test())
+    world = calm()
+    await asyncio.sleep(5.0)
+    caplog.clear()
+    world.hubs[0].peers.send(1, letter)
+    await asyncio.sleep(5.0)
+    assert (world.hubs[1].kept, world.hubs[1].state) == (Orders(), "running")
+    assert world.ends == [""] * HUBS or set(world.ends) == {"finished"}
+    errors = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert "Hub 0 has sent orders that are not obeyed" in errors[0].message
 
 
-def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
-    async def test() -> None:
-        world = calm((1000, 1000, 1000))
-        await asyncio.sleep(5.0)
-        victim = world.hubs[2]
-        for letter in (
-            Obey(9, True, (), ("a.test",), 9),
-            Word(9, 1, 0, 5, 0, 1),
-            End("finished"),
-            End("closespider_pagecount"),
-            Report(1, 1, 1, 1, 1, 1, 1),
-        ):
-            world.hubs[1].peers.send(2, letter)
-        await asyncio.sleep(2.0)
-        assert victim.state == "running"
-        assert victim.kept == Orders()
-        assert not victim.whole.share.end
-        assert victim.whole.share.goal == 0
-
-    run(test())
+@simulated
+async def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
+    world = calm((1000, 1000, 1000))
+    await asyncio.sleep(5.0)
+    victim = world.hubs[2]
+    for letter in (
+        Obey(9, True, (), ("a.test",), 9),
+        Word(9, 1, 0, 5, 0, 1),
+        End("finished"),
+        End("closespider_pagecount"),
+        Report(1, 1, 1, 1, 1, 1, 1),
+    ):
+        world.hubs[1].peers.send(2, letter)
+    await asyncio.sleep(2.0)
+    assert victim.state == "running"
+    assert victim.kept == Orders()
+    assert not victim.whole.share.end
+    assert victim.whole.share.goal == 0
 
 
 # Numbers
 
 
-def test_each_hub_knows_the_sum_and_names_a_hub_that_is_away() -> None:
-    async def test() -> None:
-        world = calm((100, 200, 300))
-        world.hubs[0].commands.clear()
-        await asyncio.sleep(10.0)
-        for work in world.works:
-            work.urls = 0
-        world.cut(2, 60.0)
-        await asyncio.sleep(20.0)
-        for hub in world.hubs[:2]:
-            found = hub.whole.views.whole()
-            pages = [line.pages for line in found.hubs]
-            assert found.counters.crawled == sum(pages) == world.crawled
-            assert [line.place for line in found.hubs] == [f"place-{n}" for n in range(HUBS)]
-            assert [line.hub for line in found.away] == [2]
-            assert found.hubs[2].away_since.startswith("at ")
-            assert [line.is_own for line in found.hubs].index(True) == hub.whole.number
-
-    run(test())
+@simulated
+async def test_each_hub_knows_the_sum_and_names_a_hub_that_is_away() -> None:
+    world = calm((100, 200, 300))
+    world.hubs[0].commands.clear()
+    await asyncio.sleep(10.0)
+    for work in world.works:
+        work.urls = 0
+    world.hubs[2].bus.cut(60.0)
+    await asyncio.sleep(20.0)
+    for hub in world.hubs[:2]:
+        found = hub.whole.views.whole()
+        pages = [line.pages for line in found.hubs]
+        assert found.counters.crawled == sum(pages) == world.crawled
+        assert [line.place for line in found.hubs] == [f"place-{n}" for n in range(HUBS)]
+        assert [line.hub for line in found.away] == [2]
+        assert found.hubs[2].away_since.startswith("at ")
+        assert [line.is_own for line in found.hubs].index(True) == hub.whole.number
 
 
-def test_only_counts_of_this_version_are_added() -> None:
-    async def test() -> None:
-        world = calm()
-        counters = world.works[1].counters
-        counters.crawled = 10**12
-        counters.dropped.update({f"a reason, {n}": n for n in range(500)})
-        await asyncio.sleep(5.0)
-        found = world.hubs[0].whole.views.whole().counters
-        assert (found.crawled, found.dropped) == (10**12, +counters.dropped)
-        odd = Count(
-            *("place", "running", 1.0, 1.0, 1.0, 0),
-            {"crawled": 2, "__class__": 1, "under_way": 7, "codes": 3, "links": {"a": 1}}
-            | {"to_dict": {"a": 1}, "failed": {"dns": 1}},
-        )
-        await asyncio.sleep(0.1)
-        world.hubs[2].peers.send(0, odd)
-        await asyncio.sleep(0.1)
-        again = world.hubs[0].whole.views.whole().counters
-        assert (again.crawled, again.links, again.under_way) == (10**12 + 2, 0, 0)
-        assert (again.codes, again.failed) == (Counter(), Counter({"dns": 1}))
-
-    run(test())
+@simulated
+async def test_only_counts_of_this_version_are_added() -> None:
+    world = calm()
+    counters = world.works[1].counters
+    counters.crawled = 10**12
+    counters.dropped.update({f"a reason, {n}": n for n in range(500)})
+    await asyncio.sleep(5.0)
+    found = world.hubs[0].whole.views.whole().counters
+    assert (found.crawled, found.dropped) == (10**12, +counters.dropped)
+    odd = Count(
+        *("place", "running", 1.0, 1.0, 1.0, 0),
+        {"crawled": 2, "__class__": 1, "under_way": 7, "codes": 3, "links": {"a": 1}}
+        | {"to_dict": {"a": 1}, "failed": {"dns": 1}},
+    )
+    await asyncio.sleep(0.1)
+    world.hubs[2].peers.send(0, odd)
+    await asyncio.sleep(0.1)
+    again = world.hubs[0].whole.views.whole().counters
+    assert (again.crawled, again.links, again.under_way) == (10**12 + 2, 0, 0)
+    assert (again.codes, again.failed) == (Counter(), Counter({"dns": 1}))
 
 
 # The tests see what they are there for

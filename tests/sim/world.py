@@ -6,15 +6,16 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from tests.contracts.frontier import link
-from tests.sim.network import Loop
+from tests.sim.network import loop_random
 from tests.sim.processes import Hub
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.store import StoreError
+
+LONGEST_S = 6_000  # some 30 times as long as a crawl
 
 
 async def crawl(seed: int, folder: Path, *, hub_dies: bool = True, target: int = 0) -> Judge:
@@ -23,14 +24,12 @@ async def crawl(seed: int, folder: Path, *, hub_dies: bool = True, target: int =
     Raises BrokenPromiseError. Without `hub_dies` only workers are killed. With a `target`, pages
     may hang.
     """
-    loop: Any = asyncio.get_running_loop()
-    assert isinstance(loop, Loop)
-    random = loop.random
+    random = loop_random()
     web = Web(seed, hosts=12, pages=12, hang=0.05 * bool(target))
     judge = Judge(web, target)
     hub = Hub(web, judge, folder, workers=3, random=random)
     await hub.server.put([link(url) for url in web.seeds], now())
-    until = now() + 6_000
+    until = now() + LONGEST_S
     while not (hub.own.is_finished() or hub.server.is_met):
         await asyncio.sleep(random.expovariate(1 / 3.0))
         if judge.fault is not None:
@@ -64,7 +63,7 @@ async def crawl(seed: int, folder: Path, *, hub_dies: bool = True, target: int =
 
 async def _again(hub: Hub, web: Web, judge: Judge, folder: Path) -> Hub:
     """Kill `hub`; a while later the next one begins."""
-    random: Random = asyncio.get_running_loop().random  # type: ignore[attr-defined]
+    random = loop_random()
     hub.kill()
     await asyncio.sleep(random.random() * 30)
     return Hub(web, judge, folder, workers=3, random=random)

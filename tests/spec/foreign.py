@@ -55,3 +55,12 @@ def check_all(check: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> N
             failed.append(f"{case!r}: {error}")
     assert cases
     assert not failed, "\n".join(failed)
+
+
+def target_of(url: str) -> str:
+    """Path and query as they stand in `url`, which may be a path."""
+    if url.startswith("/"):
+        return url
+    rest = url.partition("#")[0].partition("://")[2]
+    start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
+    return rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]

@@ -99,6 +99,8 @@ def test_an_index_has_the_lines_of_cdxj_indexer(tmp_path: Path, over: str) -> No
     assert written.endswith(b"\n")
     assert written.count(b"\n") == len(chosen)
     assert [problem for problem in check(path) if "index" in problem] == []
+    if over != "payload":  # recovery does not know the payloads
+        assert recovered(path) == written
 
 
 def recovered(path: Path) -> bytes:
@@ -107,14 +109,6 @@ def recovered(path: Path) -> bytes:
     path.rename(f"{path}.open")
     recover(path.parent)
     return index_path(path).read_bytes()
-
-
-@pytest.mark.parametrize("over", ["wire", "none"])
-def test_recovery_makes_the_same_index(tmp_path: Path, over: str) -> None:
-    chosen = [replace(each, recorded_digest=recorded_digest(each, over)) for each in captures()]
-    (path,) = write(tmp_path, chosen)
-    written = index_path(path).read_bytes()
-    assert recovered(path) == written
 
 
 def broken() -> list[Capture]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from foreign import SHARED, check_all, needs_shared
+from foreign import SHARED, check_all, needs_shared, target_of
 
 from webcrawl.parse.robots import (
     MAX_BODY_BYTES,
@@ -39,13 +39,6 @@ DIFFERENT = {
     "2.2.2: a pattern is a path": [1070],
     "2.2: a rule before any user-agent line applies to no agent": [1193],
 }
-
-
-def target_of(url: str) -> str:
-    """Path and query of `url`, unchanged."""
-    rest = url.partition("#")[0].partition("://")[2]
-    start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
-    return rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
 
 
 @needs_shared("robots_cases.json", "several crawlers")

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import protego
 import pytest
-from foreign import files, needs
+from foreign import files, needs, target_of
 
 from webcrawl.parse.robots import RobotsRules, product_token
 
@@ -31,15 +31,6 @@ class Case(NamedTuple):
     def differs(self) -> bool:
         rules = RobotsRules.parse(self.robots, product_token(self.agent))
         return rules.allows(target_of(self.url)) is not self.allowed
-
-
-def target_of(url: str) -> str:
-    """Path and query as they stand in `url`."""
-    if url.startswith("/"):
-        return url
-    rest = url.partition("#")[0].partition("://")[2]
-    start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
-    return rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
 
 
 # By test: how many answers differ.

@@ -1,8 +1,7 @@
-"""Archives checked by warcio, FastWARC, cdxj-indexer, Warcat, and our own check."""
+"""Archives checked by warcio, FastWARC, Warcat, and our own check; test_cdxj.py has their index."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -34,7 +33,6 @@ JUDGES = {
     "warcio": ["warcio", "check", "--verbose"],
     "FastWARC": ["fastwarc", "check", "--quiet", "--output", "-"],
     "FastWARC, payloads": ["fastwarc", "check", "--quiet", "--verify-payloads", "--output", "-"],
-    "cdxj-indexer": ["cdxj-indexer"],
     "Warcat": [sys.executable, "-m", "warcat", "verify"],
 }
 
@@ -80,12 +78,6 @@ def test_a_304_that_was_asked_for_is_not_in_the_index(tmp_path: Path) -> None:
     assert index_path(path).read_bytes().count(b"\n") == 1  # pywb would show an empty page
 
 
-@pytest.mark.parametrize("name", CAPTURES)
-def test_each_kind_has_no_problem(name: str, tmp_path: Path) -> None:
-    (path,) = write(tmp_path, [CAPTURES[name]])
-    assert check(path) == []
-
-
 def test_warcio_and_fastwarc_verify_every_payload_that_has_a_digest(tmp_path: Path) -> None:
     (path,) = write(tmp_path, CAPTURES.values())
     with_digest = sum(bool(each.payload_digest) for each in CAPTURES.values())
@@ -103,13 +95,3 @@ def test_a_digest_without_the_framing_fails(judge: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         judged(judge, path)
     assert check(path) == []  # the standard's own reading (5.9), and jwarc's
-
-
-def test_the_index_has_each_answer_with_its_digest(tmp_path: Path) -> None:
-    (path,) = write(tmp_path, [CAPTURES["chunked"], REVISIT])
-    rows = [json.loads(line.split(" ", 2)[2]) for line in judged("cdxj-indexer", path).splitlines()]
-    found = {row["url"]: (row["mime"], row["digest"].removeprefix("sha1:")) for row in rows}
-    assert found == {
-        "http://a.test/page": ("text/html", CAPTURES["chunked"].payload_digest[5:]),
-        "http://b.test/copy": ("warc/revisit", ORIGINAL.payload_digest[5:]),
-    }

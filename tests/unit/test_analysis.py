@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -233,13 +232,6 @@ def test_the_page_has_words_where_the_csv_has_codes(tmp_path: Path) -> None:
     assert '["content_type","answered, not kept",1]' in text
     assert '["first byte",' in text
     assert '["first_byte",' not in text
-
-
-def test_no_two_elements_of_the_page_have_one_id(tmp_path: Path) -> None:
-    with reported(write(tmp_path, page("http://a.com/", total_ms=9, links=1))) as report:
-        ids = re.findall(r' id="([^"]+)"', html(report))
-    assert "figure-latency" in ids
-    assert len(ids) == len(set(ids))
 
 
 def test_values_of_the_web_never_become_markup(tmp_path: Path) -> None:

@@ -260,31 +260,20 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
     assert pending_in(new) == 3, "a clean end is a checkpoint"
 
 
-def test_a_hub_without_a_commit_leaves_no_checkpoint(tmp_path: Path) -> None:
-    root = tmp_path / "checkpoints"
-
-    async def crawl() -> None:
-        await Run(root, tmp_path / "job").end(is_clean=True)
-
-    asyncio.run(crawl())
-    with pytest.raises(StoreError, match="has no checkpoint"):
-        find_checkpoint(root)
-
-
-def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> None:
+async def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> None:
     async def outbox() -> Mapping[int, tuple[int, int]]:
         frontier = hub_in(tmp_path)
         await put(frontier, "sent", hub=0)
         await frontier.close()
         return frontier.outbox
 
-    assert asyncio.run(outbox()) == {0: (1, 1)}
+    assert await outbox() == {0: (1, 1)}
     claim = replace(CLAIM, mail_after=JUMP)
     for _ in range(2):
         restore_in_place(tmp_path, claim, JUMP)
-    assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
+    assert await outbox() == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
     restore_in_place(tmp_path, claim, 9 * JUMP)
-    assert asyncio.run(outbox()) == {0: (1, 9 * JUMP + 1), 2: (9 * JUMP + 1, 9 * JUMP)}
+    assert await outbox() == {0: (1, 9 * JUMP + 1), 2: (9 * JUMP + 1, 9 * JUMP)}
 
 
 @pytest.mark.usefixtures("at_once")

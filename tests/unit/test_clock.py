@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_visits import CYCLE_S, POLITE, UTC_S, Crawl, link, page
+from tests.unit.test_visits import CYCLE_S, POLITE, UTC_S, Crawl, closed, link, page
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.clock import set_back
@@ -25,12 +25,13 @@ from webcrawl.frontier.revisit import Recrawl
 from webcrawl.tools.explain.frontier import explain
 from webcrawl.tools.frontier.command import Command
 
+__all__ = ["closed"]  # a fixture
 AHEAD_S = 400 * 86_400.0
 
 
 def ahead(crawl: Crawl, back_to: float) -> None:
     """End the run of `crawl`; the next one begins `back_to`, AHEAD_S before."""
-    crawl.store.close()
+    crawl.close()
     crawl.now = back_to
 
 
@@ -49,7 +50,6 @@ def test_the_start_warns_with_both_times(tmp_path: Path) -> None:
     assert "2024-12-18 22:15:00 UTC" in line
     assert "2023-11-14 22:15:00 UTC" in line
     assert "--set-clock" in line
-    crawl.store.close()
 
 
 @pytest.mark.parametrize("ahead_s", [-AHEAD_S, 0.0, 200.0])
@@ -59,7 +59,6 @@ def test_a_clock_that_was_corrected_is_no_warning(tmp_path: Path, ahead_s: float
     ahead(crawl, AHEAD_S)
     begin(crawl)
     assert not crawl.store.warnings
-    crawl.store.close()
 
 
 def set_clock(folder: Path, now: float) -> str:
@@ -77,7 +76,7 @@ def test_visits_come_a_cycle_after_the_clock_is_set(tmp_path: Path, run_s: float
     crawl.put(*(link(f"http://right/{n}") for n in range(4)))
     crawl.run(150.0)
     crawl.kill()
-    crawl.store.close()
+    crawl.close()
     crawl.now = 200.0 + AHEAD_S
     begin(crawl)
     crawl.put(*(link(f"http://ahead/{n}") for n in range(4)))
@@ -94,7 +93,6 @@ def test_visits_come_a_cycle_after_the_clock_is_set(tmp_path: Path, run_s: float
     for times in crawl.visits.values():
         assert now <= times[0] <= now + CYCLE_S + 20
         assert all(CYCLE_S - 1 <= b - a < CYCLE_S + 20 for a, b in pairwise(times))
-    crawl.store.close()
 
 
 def test_what_was_queued_for_a_visit_learns_of_no_time_to_come(tmp_path: Path) -> None:
@@ -113,7 +111,6 @@ def test_what_was_queued_for_a_visit_learns_of_no_time_to_come(tmp_path: Path) -
     begin(crawl)
     crawl.run(crawl.now + 20)
     assert crawl.rate("http://h/").seconds == pytest.approx(before + CYCLE_S, rel=0.1)
-    crawl.store.close()
 
 
 def test_the_jump_of_the_clock_is_no_time_without_a_change(
@@ -125,7 +122,7 @@ def test_the_jump_of_the_clock_is_no_time_without_a_change(
     crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, unchanged=True))
     crawl.put(link("http://h/"))
     crawl.run(150.0)
-    crawl.store.close()
+    crawl.close()
     crawl.now = 100.0 + AHEAD_S
     begin(crawl)
     crawl.put(link("http://g/"))
@@ -136,7 +133,6 @@ def test_the_jump_of_the_clock_is_no_time_without_a_change(
     begin(crawl)
     assert crawl.rate("http://h/").per_s == pytest.approx(1 / CYCLE_S, rel=0.01)
     assert crawl.rate("http://g/").seconds == pytest.approx(1.5 * CYCLE_S, rel=0.02)
-    crawl.store.close()
 
 
 def test_no_host_is_asked_early(tmp_path: Path) -> None:
@@ -150,7 +146,7 @@ def test_no_host_is_asked_early(tmp_path: Path) -> None:
     crawl.run(105.0)
     slow_at = crawl.state._bench.hosts["slow"].next_at
     assert slow_at > 105.0
-    crawl.store.close()
+    crawl.close()
     policy = Policy(politeness=POLITE, recrawl=Recrawl("fixed", CYCLE_S, 0.5))
     crawl.now = 110.0 + AHEAD_S
     store = Store(tmp_path, now=crawl.now, utc_s=UTC_S, has_visits=True)
@@ -176,7 +172,7 @@ def test_a_host_that_was_never_given_up_is_not_said_to_be(tmp_path: Path) -> Non
     """A time of 0 is stored as the machine's start, which was in the future."""
     crawl = Crawl(tmp_path, now=100.0 + AHEAD_S)
     crawl.put(link("http://h/"))
-    crawl.store.close()
+    crawl.close()
     frontier = Inspection(tmp_path)
     said = explain(frontier, "http://h/", UTC_S + 100.0)
     summary = frontier.summary(UTC_S + 100.0)
@@ -212,7 +208,6 @@ def test_a_kill_on_the_way_leaves_the_rest_for_the_next_call(
     begin(crawl)
     crawl.run(crawl.now + CYCLE_S + 60)
     assert [len(times) for times in crawl.visits.values()] == [1] * 10
-    crawl.store.close()
 
 
 def test_the_command_sets_the_clock_while_no_crawl_runs(
@@ -221,7 +216,7 @@ def test_the_command_sets_the_clock_while_no_crawl_runs(
     crawl = Crawl(tmp_path / FOLDER, now=time.time() - UTC_S + AHEAD_S)
     crawl.put(link("http://h/"))
     crawl.run(crawl.now + 5)
-    crawl.store.close()
+    crawl.close()
     command, options = Command(), Namespace(retry=None, export=None, set_clock=True, forget=None)
     command.exitcode = 0
     running = JobFolder(tmp_path)

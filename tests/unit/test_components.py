@@ -9,6 +9,7 @@ from scrapy.settings import Settings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
+from tests.projectsettings import of_a_crawl
 from webcrawl import settings as project
 from webcrawl.config.components import VITAL, losses, refusals
 from webcrawl.crawl import PageFetchMiddleware
@@ -17,13 +18,6 @@ from webcrawl.pipelines.warc import WarcPipeline
 
 WARC = "webcrawl.pipelines.warc.WarcPipeline"
 DICTIONARIES = ("ITEM_PIPELINES", "EXTENSIONS", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES")
-
-
-def of_a_crawl(**chosen: Any) -> Settings:
-    settings = Settings()
-    settings.setmodule(project)
-    settings.setdict(chosen, priority="cmdline")
-    return settings
 
 
 def enabled(settings: Settings, name: str) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import os
@@ -170,29 +169,28 @@ def test_a_kill_before_the_first_commit_of_a_crawl_leaves_no_line(tmp_path: Path
     assert written(tmp_path) == [1, 2]
 
 
-def test_a_frontier_commits_the_place_of_its_log_before_the_first_line(tmp_path: Path) -> None:
+async def test_a_frontier_commits_the_place_of_its_log_before_the_first_line(
+    tmp_path: Path,
+) -> None:
     """A run is killed in its first commit, and the next one has a third REPORT_DIR."""
 
     def frontier(folder: str) -> LocalFrontier:
         return LocalFrontier(tmp_path / "job", caps=Caps(per_host=1), log_folder=tmp_path / folder)
 
-    async def run() -> None:
-        first = frontier("a")
-        await first.put([Link("http://a.example/1", "a.example")], 0.0)
-        await first.close()
-        killed = frontier("b")
-        with (
-            patch.object(Distributor, "commit", side_effect=MemoryError),
-            pytest.raises(MemoryError),
-        ):
-            await killed.put([Link("http://a.example/2", "a.example")], 0.0)
-        assert written(tmp_path / "b") == [2], "over the cap"
-        await killed.close()
-        last = frontier("c")
-        await last.put([Link("http://a.example/2", "a.example")], 0.0)
-        await last.close()
-
-    asyncio.run(run())
+    first = frontier("a")
+    await first.put([Link("http://a.example/1", "a.example")], 0.0)
+    await first.close()
+    killed = frontier("b")
+    with (
+        patch.object(Distributor, "commit", side_effect=MemoryError),
+        pytest.raises(MemoryError),
+    ):
+        await killed.put([Link("http://a.example/2", "a.example")], 0.0)
+    assert written(tmp_path / "b") == [2], "over the cap"
+    await killed.close()
+    last = frontier("c")
+    await last.put([Link("http://a.example/2", "a.example")], 0.0)
+    await last.close()
     assert written(tmp_path / "b") == []
     assert written(tmp_path / "c") == [2]
 

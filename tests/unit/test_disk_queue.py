@@ -11,7 +11,6 @@ import pytest
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.queue import HostQueue
-from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.lease import Link
 
 
@@ -20,17 +19,6 @@ def db(tmp_path: Path) -> Iterator[Database]:
     db = Database(tmp_path / "db")
     yield db
     db.close()
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        Link("http://a/", "a"),
-        Link("http://a/x?y=%20", "a", 3, 2, "http://b/", 1, True, True, b"\n\npickle\n"),
-    ],
-)
-def test_a_link_is_read_as_it_was_written(link: Link) -> None:
-    assert rows.read_link(rows.encode(link)) == link
 
 
 def test_waiting_keys_are_in_the_order_of_the_crawl() -> None:
@@ -87,18 +75,3 @@ def test_a_popped_link_is_still_queued_for_the_next_run(db: Database) -> None:
     assert queue.stored() == (2, (4, 1))
     queue.drop()
     assert queue.stored() == (1, (4, 2))
-
-
-def test_a_line_gives_its_hosts_in_order(db: Database) -> None:
-    line = RowLine(db, rows.WAITING)
-    places = [rows.waiting_key(rank, 7, host_id) for host_id, rank in enumerate((3, 1, 2), 1)]
-    for place, host in zip(places, "cab", strict=True):
-        line.add(place, host.encode())
-    db.commit()
-    assert (line.length, line.first()) == (3, (places[1], b"a"))
-    line.remove(places[2])
-    db.commit()
-    again = RowLine(db, rows.WAITING, line.length)
-    taken = [again.take() for _ in range(3)]
-    assert [row and row[1] for row in taken] == [b"a", b"c", None]
-    assert again.length == 0

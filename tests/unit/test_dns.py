@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -122,21 +122,6 @@ async def dns_server(**zone: Any) -> Any:
         await asyncio.sleep(0)
 
 
-def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """Run a test in its own event loop. The test fails if it leaves a task behind."""
-
-    async def run() -> None:
-        await test()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    def wrapped() -> None:
-        asyncio.run(run())
-
-    wrapped.__name__ = test.__name__
-    wrapped.__doc__ = test.__doc__
-    return wrapped
-
-
 @asynccontextmanager
 async def resolver_of(*servers: DnsServer, **kwargs: Any) -> Any:
     options = {"timeout_s": PATIENT_S, "tries": 2, "min_ttl_s": 0.0, **kwargs}
@@ -153,7 +138,6 @@ async def failure(resolver: Resolver, host: str, now: float = 0.0) -> tuple[str,
     return failed.value.reason, failed.value.again
 
 
-@in_loop
 async def test_addresses_and_expiry() -> None:
     async with (
         dns_server(a_br=[[ipv4("127.0.0.5", 90), ipv4("127.0.0.4", 30)]]) as server,
@@ -167,19 +151,14 @@ async def test_addresses_and_expiry() -> None:
 
 
 @pytest.mark.parametrize(("ttl_s", "kept_s"), [(0, 100), (150, 150), (2**31, 200)])
-def test_ttl_is_kept_within_bounds(ttl_s: int, kept_s: float) -> None:
-    @in_loop
-    async def run() -> None:
-        async with (
-            dns_server(a_br=[[ipv4("127.0.0.5", ttl_s)]]) as server,
-            resolver_of(server, min_ttl_s=100.0, max_ttl_s=200.0) as resolver,
-        ):
-            assert (await resolver.resolve("a.br", 0.0)).expires_at == kept_s
-
-    run()
+async def test_ttl_is_kept_within_bounds(ttl_s: int, kept_s: float) -> None:
+    async with (
+        dns_server(a_br=[[ipv4("127.0.0.5", ttl_s)]]) as server,
+        resolver_of(server, min_ttl_s=100.0, max_ttl_s=200.0) as resolver,
+    ):
+        assert (await resolver.resolve("a.br", 0.0)).expires_at == kept_s
 
 
-@in_loop
 async def test_cache_until_it_expires() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         first = await resolver.resolve("a.br", 0.0)
@@ -189,7 +168,6 @@ async def test_cache_until_it_expires() -> None:
         assert len(server.asked) == 2
 
 
-@in_loop
 async def test_cache_is_bounded() -> None:
     zone = {f"{name}_br": [[ipv4("127.0.0.5")]] for name in "abc"}
     async with dns_server(**zone) as server, resolver_of(server, cache_size=2) as resolver:
@@ -199,7 +177,6 @@ async def test_cache_is_bounded() -> None:
     assert [name for name, _ in server.asked] == ["a.br", "b.br", "c.br", "a.br"]
 
 
-@in_loop
 async def test_look_ups_of_one_name_share_a_query() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         lookups = [resolver.resolve("a.br", 0.0) for _ in range(50)]
@@ -208,7 +185,6 @@ async def test_look_ups_of_one_name_share_a_query() -> None:
     assert len(server.asked) == 1
 
 
-@in_loop
 async def test_a_cancelled_caller_leaves_the_others_waiting() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         server.hold = True
@@ -223,7 +199,6 @@ async def test_a_cancelled_caller_leaves_the_others_waiting() -> None:
         assert repr(resolver) == "<Resolver 0 under way, 1 cached>"
 
 
-@in_loop
 async def test_ipv6_only_where_there_is_no_ipv4() -> None:
     async with dns_server(a_br=[[]], b_br=[[ipv4("127.0.0.5")]]) as server:
         ipv6 = record(AAAA, socket.inet_pton(socket.AF_INET6, "::1"), 60)
@@ -234,7 +209,6 @@ async def test_ipv6_only_where_there_is_no_ipv4() -> None:
     assert server.asked == [("a.br", A), ("a.br", AAAA), ("b.br", A)]
 
 
-@in_loop
 async def test_alias() -> None:
     alias = record(CNAME, b"\x01b\xc0\x0e", 300)
     async with (
@@ -245,7 +219,6 @@ async def test_alias() -> None:
     assert (found.addresses, found.expires_at) == (("127.0.0.5",), 300.0)
 
 
-@in_loop
 async def test_nxdomain_is_cached() -> None:
     async with (
         dns_server(b_br=[[]]) as server,
@@ -263,21 +236,16 @@ async def test_nxdomain_is_cached() -> None:
     ("said", "reason"),
     [(2, "servfail"), (5, "refused"), (4, "rcode"), (b"what?", "garbage"), (b"", "garbage")],
 )
-def test_a_failing_server_is_asked_again_by_a_later_look_up(said: Any, reason: str) -> None:
-    @in_loop
-    async def run() -> None:
-        async with (
-            dns_server(a_br=[said, [ipv4("127.0.0.5")]]) as server,
-            resolver_of(server) as resolver,
-        ):
-            assert await failure(resolver, "a.br") == (reason, True)
-            assert len(server.asked) == 1
-            assert await resolver.resolve("a.br", 0.0)
-
-    run()
+async def test_a_failing_server_is_asked_again_by_a_later_look_up(said: Any, reason: str) -> None:
+    async with (
+        dns_server(a_br=[said, [ipv4("127.0.0.5")]]) as server,
+        resolver_of(server) as resolver,
+    ):
+        assert await failure(resolver, "a.br") == (reason, True)
+        assert len(server.asked) == 1
+        assert await resolver.resolve("a.br", 0.0)
 
 
-@in_loop
 async def test_a_silent_server_costs_its_tries_only() -> None:
     async with (
         dns_server(a_br=None) as server,
@@ -290,7 +258,6 @@ async def test_a_silent_server_costs_its_tries_only() -> None:
     assert server.asked == [("a.br", A)] * 3
 
 
-@in_loop
 async def test_lost_datagram_is_sent_again() -> None:
     async with (
         dns_server(a_br=[None, [ipv4("127.0.0.5")]]) as server,
@@ -300,7 +267,6 @@ async def test_lost_datagram_is_sent_again() -> None:
     assert len(server.asked) >= 2  # more if the answer came after the next try
 
 
-@in_loop
 async def test_late_answer_to_an_earlier_try_counts() -> None:
     async with (
         dns_server(a_br=[[ipv4("127.0.0.5")]]) as server,
@@ -313,38 +279,18 @@ async def test_late_answer_to_an_earlier_try_counts() -> None:
         assert (await lookup).addresses == ("127.0.0.5",)
 
 
-@in_loop
-async def test_an_answer_after_the_last_try_is_ignored() -> None:
-    async with (
-        dns_server(a_br=[[ipv4("127.0.0.5")]]) as server,
-        resolver_of(server, timeout_s=TIMEOUT_S) as resolver,
-    ):
-        server.hold = True
-        assert await failure(resolver, "a.br") == ("timeout", True)
-        for reply in server.held:
-            reply()
-        server.hold = False
-        resolver._client._timeout_s = PATIENT_S
-        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-
-
 @pytest.mark.parametrize("said", [None, 2, 5, b"what?"])
-def test_next_server_is_asked(said: Any) -> None:
-    @in_loop
-    async def run() -> None:
-        async with (
-            dns_server(a_br=said, b_br=said) as bad,
-            dns_server(a_br=[[ipv4("127.0.0.5")]], b_br=[[ipv4("127.0.0.6")]]) as good,
-            resolver_of(bad, good, timeout_s=2.0) as resolver,  # for the silent and for the good
-        ):
-            assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-            assert (await resolver.resolve("b.br", 0.0)).addresses == ("127.0.0.6",)
-        assert bad.asked == [("a.br", A)]  # from now on the good server is asked first
-
-    run()
+async def test_next_server_is_asked(said: Any) -> None:
+    async with (
+        dns_server(a_br=said, b_br=said) as bad,
+        dns_server(a_br=[[ipv4("127.0.0.5")]], b_br=[[ipv4("127.0.0.6")]]) as good,
+        resolver_of(bad, good, timeout_s=2.0) as resolver,  # for the silent and for the good
+    ):
+        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
+        assert (await resolver.resolve("b.br", 0.0)).addresses == ("127.0.0.6",)
+    assert bad.asked == [("a.br", A)]  # from now on the good server is asked first
 
 
-@in_loop
 async def test_no_server_at_the_address() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
         unused.bind(("127.0.0.1", 0))
@@ -355,7 +301,6 @@ async def test_no_server_at_the_address() -> None:
     await resolver.close()
 
 
-@in_loop
 async def test_truncated_answer_is_asked_for_by_tcp() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         server.truncate = True
@@ -365,34 +310,6 @@ async def test_truncated_answer_is_asked_for_by_tcp() -> None:
         await close(tcp)
 
 
-@in_loop
-async def test_thousands_at_once() -> None:
-    names = [f"h{number}.br" for number in range(3000)]
-    async with dns_server() as server:
-        server.zone = {(name, A): [[ipv4("127.0.0.5")]] for name in names}
-        async with resolver_of(server, timeout_s=10.0, tries=5) as resolver:  # UDP may lose some
-            lookups = (resolver.resolve(name, 0.0) for name in names)
-            found = await asyncio.gather(*lookups)
-    assert all(resolution.addresses == ("127.0.0.5",) for resolution in found)
-
-
-def test_uvloop() -> None:
-    uvloop = pytest.importorskip("uvloop")
-
-    async def run() -> None:
-        zone = {"a_br": [[ipv4("127.0.0.5")]], "b_br": None}
-        async with (
-            dns_server(**zone) as server,
-            resolver_of(server) as patient,
-            resolver_of(server, timeout_s=TIMEOUT_S) as hasty,
-        ):
-            assert (await patient.resolve("a.br", 0.0)).addresses == ("127.0.0.5",)
-            server.truncate = True
-            assert await failure(hasty, "b.br") == ("timeout", True)
-
-    uvloop.run(run())
-
-
 @pytest.fixture
 def endless_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unanswered query counts as part of the burst, however slow the machine."""
@@ -400,7 +317,6 @@ def endless_burst(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("endless_burst")
-@in_loop
 async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
     async with dns_server() as server, resolver_of(server, timeout_s=600.0) as resolver:
         server.hold = True
@@ -416,7 +332,6 @@ async def test_no_burst_is_larger_than_a_servers_buffer() -> None:
         assert set(await asyncio.gather(*lookups)) == {("nxdomain", False)}
 
 
-@in_loop
 async def test_unanswered_names_do_not_delay_the_others() -> None:
     silent = [f"s{number}.br" for number in range(dnsclient.MAX_BURST)]
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server:
@@ -429,7 +344,6 @@ async def test_unanswered_names_do_not_delay_the_others() -> None:
             assert set(await asyncio.gather(*lookups)) == {("closed", True)}
 
 
-@in_loop
 async def test_close_ends_running_look_ups() -> None:
     async with dns_server(a_br=None) as server, resolver_of(server, timeout_s=60.0) as resolver:
         lookups = [
@@ -456,15 +370,11 @@ async def test_close_ends_running_look_ups() -> None:
         ("a.localhost", "127.0.0.1"),
     ],
 )
-def test_no_query_for_a_known_address(host: str, address: str) -> None:
-    @in_loop
-    async def run() -> None:
-        async with dns_server() as server, resolver_of(server) as resolver:
-            found = await resolver.resolve(host, 0.0)
-            assert found == Resolution((address,), float("inf"))
-        assert not server.asked
-
-    run()
+async def test_no_query_for_a_known_address(host: str, address: str) -> None:
+    async with dns_server() as server, resolver_of(server) as resolver:
+        found = await resolver.resolve(host, 0.0)
+        assert found == Resolution((address,), float("inf"))
+    assert not server.asked
 
 
 @pytest.mark.parametrize(
@@ -485,25 +395,17 @@ def test_no_query_for_a_known_address(host: str, address: str) -> None:
         "[x]",
     ],
 )
-def test_bad_names_fail_without_a_query(host: str) -> None:
-    @in_loop
-    async def run() -> None:
-        async with dns_server() as server, resolver_of(server) as resolver:
-            assert await failure(resolver, host) == ("bad_name", False)
-        assert not server.asked
-
-    run()
+async def test_bad_names_fail_without_a_query(host: str) -> None:
+    async with dns_server() as server, resolver_of(server) as resolver:
+        assert await failure(resolver, host) == ("bad_name", False)
+    assert not server.asked
 
 
 @pytest.mark.parametrize("host", ["foo", "a_b.br", "-a.br", "xn--a.br", "x" * 63 + ".br", "a.br."])
-def test_names_are_sent_unchanged(host: str) -> None:
-    @in_loop
-    async def run() -> None:
-        async with dns_server() as server, resolver_of(server) as resolver:
-            assert await failure(resolver, host) == ("nxdomain", False)
-        assert server.asked == [(host.rstrip("."), A)]
-
-    run()
+async def test_names_are_sent_unchanged(host: str) -> None:
+    async with dns_server() as server, resolver_of(server) as resolver:
+        assert await failure(resolver, host) == ("nxdomain", False)
+    assert server.asked == [(host.rstrip("."), A)]
 
 
 @pytest.mark.parametrize(
@@ -540,7 +442,7 @@ def test_malformed_server(text: str) -> None:
         Resolver([text])
 
 
-def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("# comment\n::1 A.br b.br\n127.0.0.7 a.br # c.br\nnonsense d.br\n")
     conf = tmp_path / "resolv.conf"
@@ -549,14 +451,10 @@ def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dns, "RESOLV_CONF", conf)
     assert dns.system_servers() == [Server("127.0.0.9"), Server("::1")]
 
-    @in_loop
-    async def run() -> None:
-        resolver = Resolver()
-        assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.7", "::1")
-        assert (await resolver.resolve("b.br", 0.0)).addresses == ("::1",)
-        await resolver.close()
-
-    run()
+    resolver = Resolver()
+    assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.7", "::1")
+    assert (await resolver.resolve("b.br", 0.0)).addresses == ("::1",)
+    await resolver.close()
     conf.unlink()
     assert dns.system_servers() == [Server("127.0.0.1")]
 

@@ -90,16 +90,3 @@ def test_each_command_is_in_the_docs_and_in_the_list_of_commands() -> None:
     ]
     assert undocumented == []
     assert [name for name in names if f"`{name}`" not in (commands.__doc__ or "")] == []
-
-
-def test_broken_references_are_found(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        '# A `b`: c\n<a id="a"></a>[good](#a-b-c) [good](#a) [bad](#b) [gone](gone.md)'
-        " [web](https://example.org/gone.md)\n"
-        "`parse/urls.py` `parse/gone.py` `webcrawl.items.Page` `webcrawl.items.Gone`\n"
-        "```\n# no heading\n[no link](gone)\n```\n"
-    )
-    assert [*broken_links(page)] == ["#b", "gone.md"]
-    assert [*missing_files(page)] == ["parse/gone.py"]
-    assert [*missing_objects(page)] == ["webcrawl.items.Gone"]

@@ -78,305 +78,223 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_request_waits_at_a_shut_gate() -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            gate.shut()
-            waiting = fetching(client, server)
-            await turns()
-            assert (server.requests, client.active, waiting.done()) == (0, 0, False)
-            assert repr(gate) == "<Gate shut, 1 waiting>"
-            gate.open()
-            assert (await waiting).status == 200
-
-    asyncio.run(check())
+async def test_a_request_waits_at_a_shut_gate() -> None:
+    async with gated() as (gate, client, server):
+        gate.shut()
+        waiting = fetching(client, server)
+        await turns()
+        assert (server.requests, client.active, waiting.done()) == (0, 0, False)
+        assert repr(gate) == "<Gate shut, 1 waiting>"
+        gate.open()
+        assert (await waiting).status == 200
 
 
-def test_a_request_that_is_connecting_begins_again() -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            connecting = fetching(client, server)
-            await asyncio.sleep(0)
-            assert client.active == 1
-            gate.shut()
-            assert await gate.settle() == 0
-            await turns()
-            assert server.requests == 0
-            gate.open()
-            assert (await connecting).status == 200
-            assert server.requests == 1
-
-    asyncio.run(check())
+async def test_a_request_that_is_connecting_begins_again() -> None:
+    async with gated() as (gate, client, server):
+        connecting = fetching(client, server)
+        await asyncio.sleep(0)
+        assert client.active == 1
+        gate.shut()
+        assert await gate.settle() == 0
+        await turns()
+        assert server.requests == 0
+        gate.open()
+        assert (await connecting).status == 200
+        assert server.requests == 1
 
 
 @pytest.mark.parametrize("shut", [True, False])
-def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            if shut:
-                gate.shut()
-            denied, other = fetching(client, server, "/denied"), fetching(client, server)
-            await asyncio.sleep(0)
-            gate.cut(lambda url: url.endswith("/denied"))
-            gate.open()
-            with pytest.raises(FetchFailed, match="cancelled") as failed:
-                await denied
-            assert not failed.value.asked
-            assert (await other).status == 200
-            assert server.requests == 1
-
-    asyncio.run(check())
-
-
-def test_at_the_end_of_a_crawl_no_request_waits() -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
+async def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
+    async with gated() as (gate, client, server):
+        if shut:
             gate.shut()
-            waiting = fetching(client, server)
-            await asyncio.sleep(0)
-            gate.end()
-            for each in (waiting, fetching(client, server)):
-                with pytest.raises(FetchFailed, match="cancelled"):
-                    await each
-            assert server.requests == 0
-
-    asyncio.run(check())
-
-
-def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            server.may_answer.clear()
-            sent = fetching(client, server)
-            await server.was_asked.wait()
-            gate.shut()
-            settling = asyncio.create_task(gate.settle())
-            await turns()
-            assert not settling.done()
-            server.may_answer.set()
-            assert (await sent).status == 200
-            assert await settling == 0
-
-    asyncio.run(check())
+        denied, other = fetching(client, server, "/denied"), fetching(client, server)
+        await asyncio.sleep(0)
+        gate.cut(lambda url: url.endswith("/denied"))
+        gate.open()
+        with pytest.raises(FetchFailed, match="cancelled") as failed:
+            await denied
+        assert not failed.value.asked
+        assert (await other).status == 200
+        assert server.requests == 1
 
 
-def test_settling_does_not_wait_for_a_server_that_does_not_answer(
+async def test_at_the_end_of_a_crawl_no_request_waits() -> None:
+    async with gated() as (gate, client, server):
+        gate.shut()
+        waiting = fetching(client, server)
+        await asyncio.sleep(0)
+        gate.end()
+        for each in (waiting, fetching(client, server)):
+            with pytest.raises(FetchFailed, match="cancelled"):
+                await each
+        assert server.requests == 0
+
+
+async def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> None:
+    async with gated() as (gate, client, server):
+        server.may_answer.clear()
+        sent = fetching(client, server)
+        await server.was_asked.wait()
+        gate.shut()
+        settling = asyncio.create_task(gate.settle())
+        await turns()
+        assert not settling.done()
+        server.may_answer.set()
+        assert (await sent).status == 200
+        assert await settling == 0
+
+
+async def test_settling_does_not_wait_for_a_server_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gate_module, "SETTLE_S", 0.0)
 
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            server.may_answer.clear()
-            sent = fetching(client, server)
-            await server.was_asked.wait()
-            gate.shut()
-            assert await gate.settle(lambda url: "elsewhere" in url) == 0
-            assert await gate.settle() == 1
-            server.may_answer.set()
-            assert (await sent).status == 200
-
-    asyncio.run(check())
+    async with gated() as (gate, client, server):
+        server.may_answer.clear()
+        sent = fetching(client, server)
+        await server.was_asked.wait()
+        gate.shut()
+        assert await gate.settle(lambda url: "elsewhere" in url) == 0
+        assert await gate.settle() == 1
+        server.may_answer.set()
+        assert (await sent).status == 200
 
 
-def test_nothing_is_sent_after_the_time_until_which_it_is_allowed() -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            gate.allow_until(time.monotonic() + 60)
-            assert not gate.is_shut
-            assert (await fetching(client, server)).status == 200
-            gate.allow_until(-math.inf)
-            waiting = fetching(client, server)
-            await turns()
-            assert (server.requests, waiting.done(), gate.is_shut) == (1, False, True)
-            gate.shut()
-            gate.allow_until(math.inf)
-            assert gate.is_shut, "for another reason"
-            gate.open()
-            assert (await waiting).status == 200
-
-    asyncio.run(check())
+async def test_nothing_is_sent_after_the_time_until_which_it_is_allowed() -> None:
+    async with gated() as (gate, client, server):
+        gate.allow_until(time.monotonic() + 60)
+        assert not gate.is_shut
+        assert (await fetching(client, server)).status == 200
+        gate.allow_until(-math.inf)
+        waiting = fetching(client, server)
+        await turns()
+        assert (server.requests, waiting.done(), gate.is_shut) == (1, False, True)
+        gate.shut()
+        gate.allow_until(math.inf)
+        assert gate.is_shut, "for another reason"
+        gate.open()
+        assert (await waiting).status == 200
 
 
-def test_a_request_that_is_connecting_when_the_time_is_over_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also if this process did not run at that time: the connection is there before the timer."""
-    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
-    monkeypatch.setattr(gate_module, "time", clock)
-
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            gate.allow_until(clock.now + 60)
-            connecting = fetching(client, server)
-            await asyncio.sleep(0)
-            assert client.active == 1
-            clock.now += 61  # the process was stopped
-            while client.active:  # noqa: ASYNC110  (until it is connected)
-                await asyncio.sleep(0)
-            assert server.requests == 0
-            gate.allow_until(math.inf)
-            assert (await connecting).status == 200
-            assert server.requests == 1
-
-    asyncio.run(check())
-
-
-def test_each_hub_allows_requests_to_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_hub_allows_requests_to_its_own_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that was connecting when the time of its hub was over."""
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(gate_module, "time", clock)
 
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            gate.hub_of = lambda url: int("/1" in url)
-            for hub in (0, 1):
-                gate.allow_until(clock.now + 60 + hub * 60, hub)
-            connecting = [fetching(client, server, path) for path in ("/0", "/1")]
-            await asyncio.sleep(0)
-            assert client.active == 2
-            clock.now += 61
-            assert (await connecting[1]).status == 200
-            coming = [fetching(client, server, path) for path in ("/0", "/1")]
-            assert (await coming[1]).status == 200
-            await gate.wait()  # a look-up
-            assert not gate.is_shut
-            assert gate.holds_some
-            assert repr(gate) == "<Gate open, 2 waiting>"
-            clock.now += 60
-            assert gate.is_shut
-            gate.allow_until(clock.now + 60, 1)
-            await turns()
-            assert server.requests == 2
-            gate.allow_until(clock.now + 60, 0)
-            for each in (connecting[0], coming[0]):
-                assert (await each).status == 200
-
-    asyncio.run(check())
-
-
-def test_a_hub_whose_time_is_over_holds_what_is_connecting_to_its_hosts() -> None:
-    async def check() -> None:
-        async with gated() as (gate, client, server):
-            gate.hub_of = lambda url: int("/1" in url)
-            connecting = [fetching(client, server, path) for path in ("/0", "/1")]
-            await asyncio.sleep(0)
-            gate.allow_until(time.monotonic() + 60, 1)
-            gate.allow_until(-math.inf, 0)
-            assert (await connecting[1]).status == 200
-            assert (server.requests, connecting[0].done()) == (1, False)
-            gate.cut(lambda url: url.endswith("/0"))
-            with pytest.raises(FetchFailed):
-                await connecting[0]
-
-    asyncio.run(check())
-
-
-def test_urls_can_be_denied_while_a_look_up_waits() -> None:
-    async def main() -> None:
-        gate = Gate()
-        pump = Mock(target=Mock(placed=0))
-        controls = Controls(gate, Scope(), pump, Orders())
-        await controls.carry_out(Orders(is_paused=True))
-        look_up = asyncio.create_task(gate.wait())
-        page = asyncio.create_task(gate.wait("http://a.test/"))
+    async with gated() as (gate, client, server):
+        gate.hub_of = lambda url: int("/1" in url)
+        for hub in (0, 1):
+            gate.allow_until(clock.now + 60 + hub * 60, hub)
+        connecting = [fetching(client, server, path) for path in ("/0", "/1")]
         await asyncio.sleep(0)
-        await controls.carry_out(Orders(is_paused=True, deny=("a.test",)))
-        with pytest.raises(FetchFailed):
-            await page
-        assert not look_up.done()
-        gate.open()
-        await look_up
+        assert client.active == 2
+        clock.now += 61
+        assert (await connecting[1]).status == 200
+        coming = [fetching(client, server, path) for path in ("/0", "/1")]
+        assert (await coming[1]).status == 200
+        await gate.wait()  # a look-up
+        assert not gate.is_shut
+        assert gate.holds_some
+        assert repr(gate) == "<Gate open, 2 waiting>"
+        clock.now += 60
+        assert gate.is_shut
+        gate.allow_until(clock.now + 60, 1)
+        await turns()
+        assert server.requests == 2
+        gate.allow_until(clock.now + 60, 0)
+        for each in (connecting[0], coming[0]):
+            assert (await each).status == 200
 
-    asyncio.run(main())
+
+async def test_urls_can_be_denied_while_a_look_up_waits() -> None:
+    gate = Gate()
+    pump = Mock(target=Mock(placed=0))
+    controls = Controls(gate, Scope(), pump, Orders())
+    await controls.carry_out(Orders(is_paused=True))
+    look_up = asyncio.create_task(gate.wait())
+    page = asyncio.create_task(gate.wait("http://a.test/"))
+    await asyncio.sleep(0)
+    await controls.carry_out(Orders(is_paused=True, deny=("a.test",)))
+    with pytest.raises(FetchFailed):
+        await page
+    assert not look_up.done()
+    gate.open()
+    await look_up
 
 
-def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None:
+async def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None:
     """Requests of a user's code have no lease, so they wait on."""
-
-    async def main() -> None:
-        gate = Gate()
-        leased = {"http://a.test/", "http://b.test/"}
-        pump = Mock(target=Mock(placed=0), leased_urls=lambda: leased)
-        controls = Controls(gate, Scope(), pump, Orders())
-        await controls.carry_out(Orders(is_paused=True))
-        urls = [*sorted(leased), "http://a.test/users"]
-        first, *others = [asyncio.create_task(gate.wait(url)) for url in urls]
-        await asyncio.sleep(0)
-        controls.give_back(lambda host: host == "a.test")
-        with pytest.raises(FetchFailed):
-            await first
-        assert not any(other.done() for other in others)
-        gate.open()
-        await asyncio.gather(*others)
-
-    asyncio.run(main())
+    gate = Gate()
+    leased = {"http://a.test/", "http://b.test/"}
+    pump = Mock(target=Mock(placed=0), leased_urls=lambda: leased)
+    controls = Controls(gate, Scope(), pump, Orders())
+    await controls.carry_out(Orders(is_paused=True))
+    urls = [*sorted(leased), "http://a.test/users"]
+    first, *others = [asyncio.create_task(gate.wait(url)) for url in urls]
+    await asyncio.sleep(0)
+    controls.give_back(lambda host: host == "a.test")
+    with pytest.raises(FetchFailed):
+        await first
+    assert not any(other.done() for other in others)
+    gate.open()
+    await asyncio.gather(*others)
 
 
-def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not_ask() -> None:
+async def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not_ask() -> None:
     """Another process may have the address by now."""
-
-    async def main() -> None:
-        gate, url = Gate(), "http://a.test/"
-        pump = Mock(target=Mock(placed=0), leased_urls=lambda: {url})
-        controls = Controls(gate, Scope(), pump, Orders())
-        controls.allow_until(time.monotonic() + 60)
-        controls.allow_until(time.monotonic() + 60)
-        pump.give_back_window.assert_not_called()
-        controls.allow_until(-math.inf)
-        waiting = asyncio.create_task(gate.wait(url))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        controls.allow_until(time.monotonic() + 60)
-        with pytest.raises(FetchFailed):
-            await waiting
-        pump.give_back_window.assert_called_once()
-        await gate.wait(url)
-
-    asyncio.run(main())
+    gate, url = Gate(), "http://a.test/"
+    pump = Mock(target=Mock(placed=0), leased_urls=lambda: {url})
+    controls = Controls(gate, Scope(), pump, Orders())
+    controls.allow_until(time.monotonic() + 60)
+    controls.allow_until(time.monotonic() + 60)
+    pump.give_back_window.assert_not_called()
+    controls.allow_until(-math.inf)
+    waiting = asyncio.create_task(gate.wait(url))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    controls.allow_until(time.monotonic() + 60)
+    with pytest.raises(FetchFailed):
+        await waiting
+    pump.give_back_window.assert_called_once()
+    await gate.wait(url)
 
 
 @pytest.mark.parametrize("fails", ["shut", "settle"])
-def test_orders_that_failed_are_carried_out_by_the_next_call(
+async def test_orders_that_failed_are_carried_out_by_the_next_call(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        gate, scope, early = Gate(), Scope(deny=["z.test"]), Orders(deny=("z.test",))
-        controls = Controls(gate, scope, Mock(target=Mock(placed=0)), early)
-        late = Orders(is_paused=True, deny=("z.test", "a.test"))
-        with monkeypatch.context() as patch:
-            patch.setattr(Gate, fails, Mock(side_effect=RuntimeError))
-            with pytest.raises(RuntimeError):
-                await controls.carry_out(late)
-        assert controls.has_in_scope(late)
-        page = asyncio.create_task(gate.wait("http://a.test/"))
-        await asyncio.sleep(0)
-        await controls.carry_out(late)
-        assert gate.is_shut
-        if fails == "settle":
-            with pytest.raises(FetchFailed):
-                await page
-        other = asyncio.create_task(gate.wait("http://b.test/"))
-        await asyncio.sleep(0)
-        await controls.carry_out(replace(late, is_paused=False))
-        await other
-        assert scope.refuses("http://a.test/", "a.test") == "deny"
-
-    asyncio.run(main())
+    gate, scope, early = Gate(), Scope(deny=["z.test"]), Orders(deny=("z.test",))
+    controls = Controls(gate, scope, Mock(target=Mock(placed=0)), early)
+    late = Orders(is_paused=True, deny=("z.test", "a.test"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Gate, fails, Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            await controls.carry_out(late)
+    assert controls.has_in_scope(late)
+    page = asyncio.create_task(gate.wait("http://a.test/"))
+    await asyncio.sleep(0)
+    await controls.carry_out(late)
+    assert gate.is_shut
+    if fails == "settle":
+        with pytest.raises(FetchFailed):
+            await page
+    other = asyncio.create_task(gate.wait("http://b.test/"))
+    await asyncio.sleep(0)
+    await controls.carry_out(replace(late, is_paused=False))
+    await other
+    assert scope.refuses("http://a.test/", "a.test") == "deny"
 
 
-def test_a_resume_that_failed_is_carried_out_by_the_next_call(
+async def test_a_resume_that_failed_is_carried_out_by_the_next_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        gate = Gate()
-        controls = Controls(gate, Scope(), Mock(target=Mock(placed=0)), Orders())
-        await controls.carry_out(Orders(is_paused=True))
-        with monkeypatch.context() as patch:
-            patch.setattr(Gate, "open", Mock(side_effect=RuntimeError))
-            with pytest.raises(RuntimeError):
-                await controls.carry_out(Orders())
-        await controls.carry_out(Orders())
-        assert not gate.is_shut
-
-    asyncio.run(main())
+    gate = Gate()
+    controls = Controls(gate, Scope(), Mock(target=Mock(placed=0)), Orders())
+    await controls.carry_out(Orders(is_paused=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(Gate, "open", Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            await controls.carry_out(Orders())
+    await controls.carry_out(Orders())
+    assert not gate.is_shut

@@ -67,24 +67,23 @@ class LateClaim(Claim):
         """Nothing is kept."""
 
 
-def test_a_hub_ends_though_nats_py_swallows_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hub_ends_though_nats_py_swallows_a_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bus, "CLOSE_S", 0.0)
 
     async def true() -> bool:
         return True
 
-    async def test() -> None:
-        sessions = SimpleNamespace(tick=lambda: None, open=true, close=true)
-        parts = (cast("Any", each) for each in (SimpleNamespace(), LateClaim(), sessions))
-        hub = HubService(
-            *parts, allow=lambda until: None, refuse=lambda problem: None, clock=lambda: 0.0
-        )
-        hub.start()
-        await asyncio.sleep(0)
-        async with asyncio.timeout(10.0):
-            await hub.close("")
-
-    asyncio.run(test())
+    sessions = SimpleNamespace(tick=lambda: None, open=true, close=true)
+    parts = (cast("Any", each) for each in (SimpleNamespace(), LateClaim(), sessions))
+    hub = HubService(
+        *parts, allow=lambda until: None, refuse=lambda problem: None, clock=lambda: 0.0
+    )
+    hub.start()
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10.0):
+        await hub.close("")
 
 
 def test_nats_py_prints_no_traceback_into_the_log() -> None:

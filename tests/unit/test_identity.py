@@ -165,7 +165,7 @@ def test_a_damaged_folder_is_an_error_and_left_unchanged(
     ],
     ids=["nothing", "log cut", "log padded", "manifest half written", "config torn", "options"],
 )
-def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
+async def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
     tmp_path: Path, killed: Path, damage: Callable[[Path], None], expected: range
 ) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
@@ -173,10 +173,10 @@ def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
     frontier = LocalFrontier(tmp_path, utc_s=LATER_S)
     assert frontier.warnings == []
     assert frontier.counters.crawled in expected
-    asyncio.run(frontier.close())
+    await frontier.close()
 
 
-def test_a_damaged_log_is_read_up_to_the_damage_with_a_warning(
+async def test_a_damaged_log_is_read_up_to_the_damage_with_a_warning(
     tmp_path: Path, killed: Path
 ) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
@@ -186,15 +186,17 @@ def test_a_damaged_log_is_read_up_to_the_damage_with_a_warning(
     assert "is damaged: it resumes from the last commit before" in warning
     assert 41 <= frontier.counters.crawled < 42
     frontier.audit()
-    asyncio.run(frontier.close())
+    await frontier.close()
 
 
-def test_a_table_damaged_within_is_an_error_when_it_is_read(tmp_path: Path, killed: Path) -> None:
+async def test_a_table_damaged_within_is_an_error_when_it_is_read(
+    tmp_path: Path, killed: Path
+) -> None:
     shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
     for table in (tmp_path / FOLDER).glob("*.sst"):
         garble(table.name, 0.1)(tmp_path / FOLDER)
 
-    async def crawl() -> None:
+    async def resume() -> None:
         frontier = LocalFrontier(tmp_path)
         try:
             await fetch(frontier, *(f"http://h{n}/{page}" for n in range(2) for page in range(20)))
@@ -202,7 +204,7 @@ def test_a_table_damaged_within_is_an_error_when_it_is_read(tmp_path: Path, kill
             await frontier.close()
 
     with pytest.raises(StoreError, match="checksum mismatch"):
-        asyncio.run(crawl())
+        await resume()
 
 
 @pytest.mark.parametrize(
@@ -232,41 +234,45 @@ def test_another_programs_database_is_left_unchanged(tmp_path: Path) -> None:
     assert after == before
 
 
-def test_a_crawl_that_was_killed_while_rocksdb_made_its_first_files_begins(tmp_path: Path) -> None:
+async def test_a_crawl_that_was_killed_while_rocksdb_made_its_first_files_begins(
+    tmp_path: Path,
+) -> None:
     (tmp_path / FOLDER).mkdir()
     for name in ("rocksdict-config.json", "LOG", "LOCK", "IDENTITY", "000000.dbtmp"):
         (tmp_path / FOLDER / name).touch()
     frontier = LocalFrontier(tmp_path)
     assert not frontier.resumed
-    asyncio.run(frontier.close())
+    await frontier.close()
 
 
-def test_a_folder_is_locked_by_one_crawl_at_a_time(tmp_path: Path) -> None:
+async def test_a_folder_is_locked_by_one_crawl_at_a_time(tmp_path: Path) -> None:
     first = LocalFrontier(tmp_path)
     with pytest.raises(StoreError, match=f"in use by another crawl, process {os.getpid()}"):
         LocalFrontier(tmp_path)
-    asyncio.run(first.close())
-    asyncio.run(LocalFrontier(tmp_path).close())
+    await first.close()
+    await LocalFrontier(tmp_path).close()
 
 
-def test_only_the_owner_can_lock_the_folder(tmp_path: Path) -> None:
+async def test_only_the_owner_can_lock_the_folder(tmp_path: Path) -> None:
     lock = tmp_path / LOCK
     lock.touch(0o666)  # of an earlier version
     lock.chmod(0o666)
     first = LocalFrontier(tmp_path)
     assert stat.S_IMODE(lock.stat().st_mode) == 0o600
-    asyncio.run(first.close())
+    await first.close()
 
 
 @pytest.mark.parametrize("text", ["", "1\n", "4194305\n", "\xff"])  # 1 lives, no number is 4194305
-def test_a_process_that_does_not_hold_the_lock_is_not_named(tmp_path: Path, text: str) -> None:
+async def test_a_process_that_does_not_hold_the_lock_is_not_named(
+    tmp_path: Path, text: str
+) -> None:
     lock = tmp_path / LOCK
     lock.write_text(text)
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         with pytest.raises(InUseError, match="is in use: another process has locked"):
             LocalFrontier(tmp_path)
-    asyncio.run(LocalFrontier(tmp_path).close())
+    await LocalFrontier(tmp_path).close()
 
 
 class _Code:
@@ -276,11 +282,11 @@ class _Code:
         return os.mkdir, ("run",)
 
 
-def test_inspecting_a_foreign_folder_runs_none_of_its_code(
+async def test_inspecting_a_foreign_folder_runs_none_of_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asyncio.run(LocalFrontier(tmp_path).close())
+    await LocalFrontier(tmp_path).close()
     db = Database(tmp_path / FOLDER)
     db.put(rows.HOST + b"h", pickle.dumps(_Code()))
     db.commit()
@@ -292,7 +298,7 @@ def test_inspecting_a_foreign_folder_runs_none_of_its_code(
     assert not Path("run").exists()
 
 
-def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -> None:
+async def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -> None:
     def settings(proxy: str) -> dict[str, object]:
         return {"FRONTIER_ORDER": "level", **({"PROXY": proxy} if proxy else {})}
 
@@ -301,9 +307,9 @@ def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -> None
         await fetch(frontier, "http://a/")
         await frontier.close()
 
-    asyncio.run(begin("set"))
+    await begin("set")
     with pytest.raises(StoreError, match="begun with PROXY, and resumes only with it"):
-        asyncio.run(begin(""))
-    asyncio.run(begin("set"))
-    asyncio.run(begin("direct"))
-    asyncio.run(begin(""))
+        await begin("")
+    await begin("set")
+    await begin("direct")
+    await begin("")

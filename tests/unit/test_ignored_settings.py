@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import Settings, default_settings
+from scrapy.settings import default_settings
 
+from tests.projectsettings import of_a_crawl
 from webcrawl import settings as project
 from webcrawl.config.ignored import UNUSED, unused
 
@@ -60,13 +61,6 @@ HONOURED = set(
     """,
     )
 )
-
-
-def of_a_crawl(**chosen: Any) -> Settings:
-    settings = Settings()
-    settings.setmodule(project)
-    settings.setdict(chosen, priority="cmdline")
-    return settings
 
 
 def test_each_of_scrapys_settings_is_honoured_or_listed() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.parse.links import Markup, read_html
+from webcrawl.parse.links import read_html
 from webcrawl.parse.page import (
-    PARSERS,
     ParsedPage,
     read_page,
 )
@@ -269,14 +268,6 @@ def test_xhtml_has_self_closing_elements() -> None:
     page = b"<script src='s.js'/><title/><a href='x'/>"
     assert read_page(page, "application/xhtml+xml", URL).links == ["http://h/dir/x"]
     assert read_page(page, "text/html", URL).links == []
-
-
-def test_a_media_type_is_added_by_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_list(payload: bytes, charset: str) -> Markup:
-        return Markup(hrefs=payload.decode(charset).split())
-
-    monkeypatch.setitem(PARSERS, "text/uri-list", read_list)
-    assert read_page(b"x\ny", "text/uri-list", URL).links == ["http://h/dir/x", "http://h/dir/y"]
 
 
 def test_a_long_number_is_no_character() -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.frontier import link
+from tests.contracts.frontier import FOREVER, POLITE, link
 from tests.mailing import receive, unsent
-from tests.unit.frontier_parts import FOREVER, POLITE
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk import rowline, rows
@@ -35,15 +34,13 @@ from webcrawl.frontier.mailbox import (
     RULES_BYTES_MAX,
     FoundLink,
     Mail,
-    RobotsAnswered,
     RobotsAsked,
     RobotsFailed,
     answered,
     decode_all,
-    encode,
     jump,
 )
-from webcrawl.frontier.orderings import Opic, Ordering
+from webcrawl.frontier.orderings import Ordering
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
 NOW = 100.0
@@ -141,17 +138,6 @@ def test_mail_is_applied_once_and_in_order() -> None:
     assert b.inbox[3] == 20, "none of it could be read"
 
 
-def test_the_links_of_a_page_are_mail_with_the_page() -> None:
-    a = hub()
-    a.put([link("http://a.example/")], NOW)
-    lease = lease_of(a, Step.PAGE)
-    far, near = link("http://b.example/", depth=1), link("http://a.example/x", depth=1)
-    assert a.outbox == {}
-    a.release([(lease, Fetched(200, NOW, NOW, (far, near)))], NOW)
-    assert unsent(a, 1, 0, 9) == [FoundLink(far)]
-    assert a.counters.pending == 1
-
-
 def test_a_link_that_is_refused_here_is_no_mail() -> None:
     a = hub(policy=Policy(politeness=POLITE, depth_max=2))
     a.put([link("http://b.example/", depth=3)], NOW)
@@ -178,23 +164,6 @@ def test_mail_for_a_host_of_a_third_hub_is_sent_on() -> None:
     b = hub(1)
     receive(b, 0, 1, [FoundLink(link("http://c.example/"))], NOW)
     assert urls(unsent(b, 2, 0, 9)) == ["http://c.example/"]
-
-
-def test_cash_leaves_one_hub_and_enters_the_other_once() -> None:
-    orderings = Opic(), Opic()
-    a, b = hub(0, ordering=orderings[0]), hub(1, ordering=orderings[1])
-    a.put([link("http://a.example/")], NOW)
-    lease = lease_of(a, Step.PAGE)
-    links = tuple(link(f"http://{host}.example/x", via=lease.url) for host in "ab")
-    a.release([(lease, Fetched(200, NOW, NOW, links))], NOW)
-    mail = unsent(a, 1, 0, 9)
-    assert mail == [FoundLink(links[1], pytest.approx(0.45))]
-    a.audit()
-    for _ in range(3):
-        receive(b, 0, 1, mail, NOW)
-        b.audit()
-    assert orderings[1]._made == pytest.approx(0.45)
-    assert orderings[0]._made - orderings[0]._sent == pytest.approx(0.55)
 
 
 # robots.txt
@@ -254,26 +223,6 @@ def test_rules_that_have_travelled_are_for_the_name_of_the_crawl() -> None:
     assert [each.url for each in a.acquire(NOW + 50, 9)] == ["http://a.example/page"]
 
 
-def test_a_moved_robots_txt_may_move_on_to_a_third_hub_or_back() -> None:
-    a, b, c = moved(), hub(1, STRICT), hub(2, STRICT)
-    carry(a, 0, b, 1)
-    third = RobotsMoved("http://c.example/robots", "c.example", NOW, NOW)
-    b.release([(lease_of(b, Step.ROBOTS), third)], NOW)
-    assert b.is_finished()
-    carry(b, 1, c, 2)
-    home = RobotsMoved("http://a.example/robots", "a.example", NOW, NOW)
-    c.release([(lease_of(c, Step.ROBOTS), home)], NOW)
-    carry(c, 2, a, 0)
-    later = NOW + 20
-    lease = lease_of(a, Step.ROBOTS, later)
-    assert (lease.url, lease.robots_task and lease.robots_task.redirects) == (
-        "http://a.example/robots",
-        3,
-    )
-    a.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, later, later))], later)
-    assert [each.url for each in a.acquire(later + 10, 9)] == ["http://a.example/page"]
-
-
 def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> None:
     a, b = moved(), hub(1, STRICT)
     now = NOW
@@ -299,20 +248,6 @@ def test_a_moved_robots_txt_without_an_answer_is_tried_again_from_its_home() -> 
     b.audit()
 
 
-def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
-    """Its home was restarted, and has asked again."""
-    a, b = moved(), hub(1, STRICT)
-    [mail] = unsent(a, 1, 0, 9)
-    receive(b, 0, 1, [mail, mail], NOW)
-    lease = lease_of(b, Step.ROBOTS)
-    b.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
-    assert b.is_finished()
-    assert b.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
-    assert b.outbox == {0: (1, 1)}
-    receive(b, 0, 3, [mail], NOW)
-    assert not b.is_finished(), "the answer may be lost by now"
-
-
 def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
     a, folder = moved(), tmp_path / "frontier"
     store = Store(folder)
@@ -334,6 +269,20 @@ def test_a_foreign_task_outlives_a_kill(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_task_that_is_asked_for_twice_is_carried_out_once() -> None:
+    """Its home was restarted, and has asked again."""
+    a, b = moved(), hub(1, STRICT)
+    [mail] = unsent(a, 1, 0, 9)
+    receive(b, 0, 1, [mail, mail], NOW)
+    lease = lease_of(b, Step.ROBOTS)
+    b.release([(lease, RobotsFetched(ALLOW_ALL, FOREVER, NOW, NOW))], NOW)
+    assert b.is_finished()
+    assert b.acquire(NOW + 50, 9, Lane.ADMISSIONS) == []
+    assert b.outbox == {0: (1, 1)}
+    receive(b, 0, 3, [mail], NOW)
+    assert not b.is_finished(), "the answer may be lost by now"
+
+
 def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
     a = moved()
     [asked] = unsent(a, 1, 0, 9)
@@ -348,19 +297,6 @@ def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
 
 
 # Rows
-
-
-@pytest.mark.parametrize(
-    "mail",
-    [
-        FoundLink(link("http://b.example/", depth=2), 0.25, force=True),
-        RobotsFailed(unsent(moved(), 1, 0, 1)[0].robots_task, "5xx", again=True),  # type: ignore[union-attr]
-        *unsent(moved(), 1, 0, 1),
-    ],
-    ids=lambda mail: type(mail).__name__,
-)
-def test_mail_is_read_as_it_was_written(mail: Mail) -> None:
-    assert decode_all(encode([mail])) == [mail]
 
 
 def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
@@ -518,13 +454,3 @@ def test_a_command_that_opens_a_hub_keeps_its_mail(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert urls(unsent(hub(store=store), 1, 0, 9)) == ["http://b.example/"]
     store.close()
-
-
-def test_answers_are_of_the_hub_that_asked() -> None:
-    a = moved()
-    [asked] = unsent(a, 1, 0, 9)
-    assert isinstance(asked, RobotsAsked)
-    mail = answered(asked.robots_task, RobotsFetched(ALLOW_ALL, NOW + 9, NOW, NOW), NOW)
-    assert isinstance(mail, RobotsAnswered)
-    assert mail.valid_s == 9.0
-    assert mail.read() == ALLOW_ALL

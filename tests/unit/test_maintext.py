@@ -6,7 +6,6 @@ import random
 from itertools import pairwise
 
 import pytest
-from xxhash import xxh3_64_intdigest
 
 from simweb.words import TEXTS
 from webcrawl.parse.maintext import (
@@ -15,7 +14,6 @@ from webcrawl.parse.maintext import (
     is_same,
     main_words,
     pieces,
-    simhash,
     text_hash,
 )
 
@@ -95,16 +93,6 @@ def test_what_is_no_html_or_has_no_words_is_compared_by_its_bytes() -> None:
     assert text_hash(b"%PDF", "", is_html=False) == digest(b"%PDF")
     assert hash_of(b"<img src=a>") == digest(b"<img src=a>") != hash_of(b"<img src=b>")
     assert hash_of(b"") == digest(b"")
-
-
-def test_the_hash_is_that_of_charikar() -> None:
-    """By the definition: each bit is that of most features."""
-    features = {b"a b", b"b c", b"c d", b"d e", b"e f"}
-    hashes = [xxh3_64_intdigest(each) for each in features]
-    expected = sum(
-        (sum(each >> bit & 1 for each in hashes) > len(hashes) / 2) << bit for bit in range(64)
-    )
-    assert simhash(features) == expected
 
 
 @pytest.mark.parametrize(

@@ -95,21 +95,6 @@ def test_gifts_do_not_change_the_order(cash: Cash) -> None:
     assert cash.enter(replace(SEED, retries=1)) == first
 
 
-def test_a_url_that_is_dropped_leaves_its_cash_to_the_others(cash: Cash) -> None:
-    for link in (SEED, named("a")):
-        cash.enter(link)
-    cash.order.forfeit(SEED)
-    cash.order.audit()
-    assert cash.fetch(named("a"), "b") == pytest.approx(0.9 * 2)
-
-
-def test_a_retry_keeps_its_cash(cash: Cash) -> None:
-    cash.enter(SEED)
-    cash.enter(replace(SEED, retries=1))
-    cash.order.audit()
-    assert cash.fetch(SEED, "a") == pytest.approx(0.9)
-
-
 def test_cash_ends_before_numbers_do(cash: Cash) -> None:
     """A chain of pages with less and less cash: no page comes earlier than the one before."""
     cash.enter(SEED)
@@ -123,15 +108,3 @@ def test_cash_ends_before_numbers_do(cash: Cash) -> None:
     assert max(priorities) < 1 << 16
     assert cash.order.enter(named("poor"), 1, 0.0) >= max(priorities)
     assert cash.order.enter(named("poorer"), 2, 5e-324) >= max(priorities)
-
-
-def test_the_next_run_goes_on_with_the_cash_of_the_last(cash: Cash) -> None:
-    cash.enter(SEED)
-    cash.fetch(SEED, "a", "b")
-    following = Opic()
-    cash.store.numbers = {"ordering": cash.order.numbers()}
-    following.open(cash.store)
-    following._credits = cash.by_url  # type: ignore[assignment]
-    following.audit()
-    _, share = following.spend(named("a"), (SEED,))
-    assert share == pytest.approx(0.9 * (0.45 + 0.05))

@@ -14,10 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.closing import close
-from tests.unit import virtualtime
 from tests.unit.virtualtime import now
 from webcrawl.admission import outage
 from webcrawl.admission.outage import MANY, QUIET_S, Outage, Target, connects
+
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture(autouse=True)
@@ -67,35 +68,30 @@ async def until(happens: Callable[[], bool]) -> None:
         await asyncio.sleep(QUIET_S)
 
 
-def test_a_failure_is_the_hosts_while_others_answer() -> None:
-    async def check() -> None:
-        world = World()
-        failing = asyncio.create_task(world.fail("a", "b", "c", "d"))
-        for _ in range(3):  # turns of the loop, until all four failures are held
-            await asyncio.sleep(0)
-        world.answer("e")
-        assert await failing == [False] * 4
-        assert world.probed == []
-
-    virtualtime.run(check())
+async def test_a_failure_is_the_hosts_while_others_answer() -> None:
+    world = World()
+    failing = asyncio.create_task(world.fail("a", "b", "c", "d"))
+    for _ in range(3):  # turns of the loop, until all four failures are held
+        await asyncio.sleep(0)
+    world.answer("e")
+    assert await failing == [False] * 4
+    assert world.probed == []
+    world.outage.close()
 
 
-def test_failures_are_the_hosts_if_servers_that_answered_can_be_reached() -> None:
-    async def check() -> None:
-        world = World("w")
-        world.answer("w")
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail("a", "b", "c") == [False] * 3
-        assert "w" in world.probed
-        assert not world.outage.is_on
-
-    virtualtime.run(check())
+async def test_failures_are_the_hosts_if_servers_that_answered_can_be_reached() -> None:
+    world = World("w")
+    world.answer("w")
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail("a", "b", "c") == [False] * 3
+    assert "w" in world.probed
+    assert not world.outage.is_on
 
 
-def test_an_outage_lasts_until_a_server_can_be_reached(
+async def test_an_outage_lasts_until_a_server_can_be_reached(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def check() -> None:
+    with caplog.at_level(logging.WARNING):
         world, turns = World(), 0
 
         def changed() -> None:
@@ -112,69 +108,51 @@ def test_an_outage_lasts_until_a_server_can_be_reached(
         await until(lambda: not world.outage.is_on)
         assert turns == 2
         assert world.outage.seconds > 0
-
-    with caplog.at_level(logging.WARNING):
-        virtualtime.run(check())
     began, ended = (record.getMessage() for record in caplog.records)
     assert began.startswith("No answer from any server since ")
     assert ended.startswith("The network is back after ")
 
 
-def test_an_answer_to_a_running_request_ends_the_outage() -> None:
-    async def check() -> None:
-        world = World()
-        assert await world.fail(*"abc") == [True] * 3
-        world.answer("d")
-        await until(lambda: not world.outage.is_on)
-
-    virtualtime.run(check())
+async def test_an_answer_to_a_running_request_ends_the_outage() -> None:
+    world = World()
+    assert await world.fail(*"abc") == [True] * 3
+    world.answer("d")
+    await until(lambda: not world.outage.is_on)
 
 
 @pytest.mark.parametrize("number", range(1, MANY))
-def test_a_few_failing_hosts_are_no_outage(number: int) -> None:
-    async def check() -> None:
-        world = World()
-        assert not any(await world.fail(*"abc"[:number]))
-        assert not any(await world.fail_names(*"def"[:number]))
-
-    virtualtime.run(check())
+async def test_a_few_failing_hosts_are_no_outage(number: int) -> None:
+    world = World()
+    assert not any(await world.fail(*"abc"[:number]))
+    assert not any(await world.fail_names(*"def"[:number]))
 
 
-def test_silent_name_servers_that_answered_before_are_an_outage() -> None:
-    async def check() -> None:
-        world = World("w")
-        world.outage.name_answered("known", now(), has_address=True)
-        world.answer("w")
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail_names("a") == [True]
-        world.alive.add("known")
-        await until(lambda: not world.outage.is_on)
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail_names("a") == [False], "the servers answer, so this name is broken"
-
-    virtualtime.run(check())
+async def test_silent_name_servers_that_answered_before_are_an_outage() -> None:
+    world = World("w")
+    world.outage.name_answered("known", now(), has_address=True)
+    world.answer("w")
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail_names("a") == [True]
+    world.alive.add("known")
+    await until(lambda: not world.outage.is_on)
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail_names("a") == [False], "the servers answer, so this name is broken"
 
 
-def test_one_name_is_enough_if_no_name_server_listens() -> None:
-    async def check() -> None:
-        world = World()
-        assert await world.fail_names("a", nobody_listens=True) == [True]
-        world.outage.close()
-
-    virtualtime.run(check())
+async def test_one_name_is_enough_if_no_name_server_listens() -> None:
+    world = World()
+    assert await world.fail_names("a", nobody_listens=True) == [True]
+    world.outage.close()
 
 
-def test_a_long_outage_is_given_up() -> None:
-    async def check() -> None:
-        world = World(max_s=60.0)
-        world.answer(*"wxyz")
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail(*"abc") == [True] * 3
-        await until(lambda: world.given_up)
-        assert world.outage.is_on, "nothing is counted until the crawl has ended"
-        assert sorted(world.outage.failures) == [(host, "connect") for host in "abc"]
-
-    virtualtime.run(check())
+async def test_a_long_outage_is_given_up() -> None:
+    world = World(max_s=60.0)
+    world.answer(*"wxyz")
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail(*"abc") == [True] * 3
+    await until(lambda: world.given_up)
+    assert world.outage.is_on, "nothing is counted until the crawl has ended"
+    assert sorted(world.outage.failures) == [(host, "connect") for host in "abc"]
 
 
 def at_one_address(world: World) -> None:
@@ -183,47 +161,40 @@ def at_one_address(world: World) -> None:
 
 
 @pytest.mark.parametrize("before", [lambda world: None, at_one_address])
-def test_the_pause_is_short_if_the_hosts_may_be_to_blame(before: Callable[[World], None]) -> None:
-    async def check() -> None:
-        world = World("name")
-        world.outage.name_answered("name", now(), has_address=True)
-        before(world)
-        await asyncio.sleep(2 * QUIET_S)
-        fail = world.outage.is_ours_for_server
-        failing = [fail(host, "w", f"http://{host}/") for host in "abc"]
-        assert await asyncio.gather(*failing) == [True] * 3
-        await until(lambda: not world.outage.is_on)
-        assert not world.given_up
-        assert await world.fail("a") == [False]
-        assert await world.fail_names("a") == [False]
-
-    virtualtime.run(check())
-
-
-def test_a_busy_crawl_keeps_hosts_of_some_time_as_targets() -> None:
-    async def check() -> None:
-        world = World("h90")
-        for n in range(100):
-            at = now() - 100 + n
-            world.outage.server_answered(f"h{n}", f"h{n}", "http://h/", at)
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail(*"abc") == [False] * 3
-        assert "h90" in world.probed
-
-    virtualtime.run(check())
+async def test_the_pause_is_short_if_the_hosts_may_be_to_blame(
+    before: Callable[[World], None],
+) -> None:
+    world = World("name")
+    world.outage.name_answered("name", now(), has_address=True)
+    before(world)
+    await asyncio.sleep(2 * QUIET_S)
+    fail = world.outage.is_ours_for_server
+    failing = [fail(host, "w", f"http://{host}/") for host in "abc"]
+    assert await asyncio.gather(*failing) == [True] * 3
+    await until(lambda: not world.outage.is_on)
+    assert not world.given_up
+    assert await world.fail("a") == [False]
+    assert await world.fail_names("a") == [False]
 
 
-def test_a_time_out_right_after_an_outage_belongs_to_it() -> None:
-    async def check() -> None:
-        world = World()
-        world.answer(*"wxyz")
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail(*"abc") == [True] * 3
-        world.alive.add("w")
-        await until(lambda: not world.outage.is_on)
-        assert await world.outage.is_ours_for_server("a", "a", "http://a/", timed_out=True)
+async def test_a_busy_crawl_keeps_hosts_of_some_time_as_targets() -> None:
+    world = World("h90")
+    for n in range(100):
+        at = now() - 100 + n
+        world.outage.server_answered(f"h{n}", f"h{n}", "http://h/", at)
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail(*"abc") == [False] * 3
+    assert "h90" in world.probed
 
-    virtualtime.run(check())
+
+async def test_a_time_out_right_after_an_outage_belongs_to_it() -> None:
+    world = World()
+    world.answer(*"wxyz")
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail(*"abc") == [True] * 3
+    world.alive.add("w")
+    await until(lambda: not world.outage.is_on)
+    assert await world.outage.is_ours_for_server("a", "a", "http://a/", timed_out=True)
 
 
 def test_silence_is_noted_once_a_minute() -> None:
@@ -236,69 +207,56 @@ def test_silence_is_noted_once_a_minute() -> None:
     assert [world.outage.is_silent(at) for at in (324.9, 325.0)] == [False, True]
 
 
-def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
+async def test_dead_names_are_no_outage_while_pages_are_answered() -> None:
     """As in a process that looks up no name itself, or a run that knows all addresses."""
-
-    async def check() -> None:
-        world = World("home")
-        world.answer("home")
-        await asyncio.sleep(2 * QUIET_S)
-        assert await world.fail_names(*"abcd") == [False] * 4
-        assert "home" in world.probed
-
-    virtualtime.run(check())
+    world = World("home")
+    world.answer("home")
+    await asyncio.sleep(2 * QUIET_S)
+    assert await world.fail_names(*"abcd") == [False] * 4
+    assert "home" in world.probed
 
 
-def test_without_a_pause_every_failure_is_the_hosts() -> None:
-    async def check() -> None:
-        world = World(max_s=0.0)
-        assert await world.fail(*"abc") == [False] * 3
-        assert world.probed == []
-
-    virtualtime.run(check())
+async def test_without_a_pause_every_failure_is_the_hosts() -> None:
+    world = World(max_s=0.0)
+    assert await world.fail(*"abc") == [False] * 3
+    assert world.probed == []
 
 
-def test_close_releases_held_failures() -> None:
-    async def check() -> None:
-        world = World()
-        failing = asyncio.create_task(world.fail("a"))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        world.outage.close()
-        assert await failing == [True]
-        assert await world.fail("b") == [True]
-
-    virtualtime.run(check())
+async def test_close_releases_held_failures() -> None:
+    world = World()
+    failing = asyncio.create_task(world.fail("a"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    world.outage.close()
+    assert await failing == [True]
+    assert await world.fail("b") == [True]
 
 
-def test_a_probe_connects_and_sends_nothing() -> None:
-    async def check() -> None:
-        received: list[bytes] = []
-        closed = asyncio.Event()
+async def test_a_probe_connects_and_sends_nothing() -> None:
+    received: list[bytes] = []
+    closed = asyncio.Event()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                received.append(await reader.read())
-            except ConnectionResetError:
-                received.append(b"")
-            writer.close()
-            closed.set()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            received.append(await reader.read())
+        except ConnectionResetError:
+            received.append(b"")
+        writer.close()
+        closed.set()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        assert await connects(Target("127.0.0.1", port))
-        await closed.wait()
-        assert received == [b""]
-        await close(server)
-        assert not await connects(Target("127.0.0.1", port))
-
-    asyncio.run(check())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert await connects(Target("127.0.0.1", port))
+    await closed.wait()
+    assert received == [b""]
+    await close(server)
+    assert not await connects(Target("127.0.0.1", port))
 
 
-def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_hosts(
+async def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_hosts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def check() -> None:
+    with caplog.at_level(logging.WARNING):
         problem = "The proxy p:1 cannot be used: Connection refused"
 
         async def connect(target: Target) -> bool:
@@ -316,6 +274,3 @@ def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_hosts(
         await until(lambda: not found.is_on)
         assert not await found.is_ours_for_server("b", "b", "http://b/")
         found.close()
-
-    with caplog.at_level(logging.WARNING):
-        virtualtime.run(check())

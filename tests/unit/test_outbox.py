@@ -2,80 +2,69 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from tests.contracts.frontier import Driver, answer, link, memory_frontier
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Fetched, Lane, Returned, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox, urls_at_a_time
 
 
-def test_other_leases_come_and_go_between_the_batches() -> None:
-    async def check() -> None:
-        driver = Driver(frontier := memory_frontier(Policy(obey_robots=False)))
-        outbox = Outbox(frontier)
-        await driver.put("http://large.example/", "http://small.example/")
-        large, small = await driver.until(Step.PAGE), await driver.until(Step.PAGE)
-        count = 3 * LINKS_AT_A_TIME
-        links = tuple(link(f"http://large.example/{number}") for number in range(count))
-        outbox.release(large, Fetched(200, driver.now, driver.now, links))
+async def test_other_leases_come_and_go_between_the_batches() -> None:
+    driver = Driver(frontier := memory_frontier(Policy(obey_robots=False)))
+    outbox = Outbox(frontier)
+    await driver.put("http://large.example/", "http://small.example/")
+    large, small = await driver.until(Step.PAGE), await driver.until(Step.PAGE)
+    count = 3 * LINKS_AT_A_TIME
+    links = tuple(link(f"http://large.example/{number}") for number in range(count))
+    outbox.release(large, Fetched(200, driver.now, driver.now, links))
+    await outbox.deliver(driver.now)
+    assert frontier.counters.pending == LINKS_AT_A_TIME
+    assert (outbox.ended, frontier.counters.crawled) == (1, 0)
+    assert outbox.has_large
+
+    outbox.release(small, answer(small, driver.now))
+    await outbox.deliver(driver.now)
+    assert (outbox.ended, frontier.counters.crawled) == (1, 1)
+    while outbox:
         await outbox.deliver(driver.now)
-        assert frontier.counters.pending == LINKS_AT_A_TIME
-        assert (outbox.ended, frontier.counters.crawled) == (1, 0)
-        assert outbox.has_large
-
-        outbox.release(small, answer(small, driver.now))
-        await outbox.deliver(driver.now)
-        assert (outbox.ended, frontier.counters.crawled) == (1, 1)
-        while outbox:
-            await outbox.deliver(driver.now)
-        assert frontier.counters.pending == count
-        assert (outbox.ended, frontier.counters.crawled) == (0, 2)
-        assert not outbox.has_large
-        frontier.audit()
-
-    asyncio.run(check())
+    assert frontier.counters.pending == count
+    assert (outbox.ended, frontier.counters.crawled) == (0, 2)
+    assert not outbox.has_large
+    frontier.audit()
 
 
-def test_the_end_of_the_crawl_gives_large_pages_back() -> None:
-    async def check() -> None:
-        driver = Driver(frontier := memory_frontier(Policy(obey_robots=False)))
-        outbox = Outbox(frontier)
-        await driver.put("http://large.example/")
-        large = await driver.until(Step.PAGE)
-        links = tuple(link(f"http://other.example/{n}") for n in range(3 * LINKS_AT_A_TIME))
-        outbox.release(large, Fetched(200, driver.now, driver.now, links))
-        await outbox.deliver(driver.now)
-        outbox.give_back_large()
-        await outbox.deliver(driver.now)
-        assert not outbox
-        assert frontier.counters.crawled == 0
-        assert frontier.counters.pending == 1 + LINKS_AT_A_TIME, "the page is queued again"
-        frontier.audit()
-
-    asyncio.run(check())
+async def test_the_end_of_the_crawl_gives_large_pages_back() -> None:
+    driver = Driver(frontier := memory_frontier(Policy(obey_robots=False)))
+    outbox = Outbox(frontier)
+    await driver.put("http://large.example/")
+    large = await driver.until(Step.PAGE)
+    links = tuple(link(f"http://other.example/{n}") for n in range(3 * LINKS_AT_A_TIME))
+    outbox.release(large, Fetched(200, driver.now, driver.now, links))
+    await outbox.deliver(driver.now)
+    outbox.give_back_large()
+    await outbox.deliver(driver.now)
+    assert not outbox
+    assert frontier.counters.crawled == 0
+    assert frontier.counters.pending == 1 + LINKS_AT_A_TIME, "the page is queued again"
+    frontier.audit()
 
 
-def test_the_outbox_is_true_until_everything_is_handed_over() -> None:
-    async def check() -> None:
-        frontier = memory_frontier(Policy(obey_robots=False))
-        outbox = Outbox(frontier)
-        assert not outbox
-        outbox.put(link("http://a.example/"), force=False)
-        outbox.put(link("http://a.example/"), force=False)
-        outbox.put(link("http://a.example/"), force=True)
-        assert outbox
-        await outbox.deliver(0.0)
-        assert not outbox
-        assert frontier.counters.pending == 2
+async def test_the_outbox_is_true_until_everything_is_handed_over() -> None:
+    frontier = memory_frontier(Policy(obey_robots=False))
+    outbox = Outbox(frontier)
+    assert not outbox
+    outbox.put(link("http://a.example/"), force=False)
+    outbox.put(link("http://a.example/"), force=False)
+    outbox.put(link("http://a.example/"), force=True)
+    assert outbox
+    await outbox.deliver(0.0)
+    assert not outbox
+    assert frontier.counters.pending == 2
 
-        (lease,) = await frontier.acquire(0.0, 1, Lane.ADMISSIONS)
-        outbox.release(lease, Returned())
-        assert (bool(outbox), outbox.ended) == (True, 1)
-        await outbox.deliver(0.0)
-        assert not outbox
-
-    asyncio.run(check())
+    (lease,) = await frontier.acquire(0.0, 1, Lane.ADMISSIONS)
+    outbox.release(lease, Returned())
+    assert (bool(outbox), outbox.ended) == (True, 1)
+    await outbox.deliver(0.0)
+    assert not outbox
 
 
 def test_fewer_long_urls_at_a_time() -> None:

@@ -129,33 +129,27 @@ def test_a_users_own_value_under_our_key_stays() -> None:
     assert page_fetch_of(request) is None
 
 
-def test_who_waits_for_items_is_told_that_the_visit_is_over() -> None:
-    async def waits() -> None:
-        page_fetch, _ = visit_with()
-        page_fetch.items_open = 1
-        waiting = asyncio.create_task(page_fetch.items_ended())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        page_fetch.end()
-        await waiting
-        after = page_fetch.items_ended()
-        with pytest.raises(StopIteration):  # at once
-            after.send(None)
-
-    asyncio.run(waits())
+async def test_who_waits_for_items_is_told_that_the_visit_is_over() -> None:
+    page_fetch, _ = visit_with()
+    page_fetch.items_open = 1
+    waiting = asyncio.create_task(page_fetch.items_ended())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    page_fetch.end()
+    await waiting
+    after = page_fetch.items_ended()
+    with pytest.raises(StopIteration):  # at once
+        after.send(None)
 
 
-def test_a_meta_that_is_copied_deeply_has_the_one_visit() -> None:
+async def test_a_meta_that_is_copied_deeply_has_the_one_visit() -> None:
     page_fetch, request = visit_with()
     request.meta["mine"] = [1]
 
-    async def with_a_task() -> None:
-        task = asyncio.current_task()
-        request.callback = lambda response: task
-        page_fetch.settled = asyncio.get_running_loop().create_future()
-        copied = deepcopy(request.meta)
-        assert copied[META_KEY].page_fetch is page_fetch
-        assert copied["mine"] is not request.meta["mine"]
-        assert lease_of(Request(URL, meta=copied)) is None
-
-    asyncio.run(with_a_task())
+    task = asyncio.current_task()
+    request.callback = lambda response: task
+    page_fetch.settled = asyncio.get_running_loop().create_future()
+    copied = deepcopy(request.meta)
+    assert copied[META_KEY].page_fetch is page_fetch
+    assert copied["mine"] is not request.meta["mine"]
+    assert lease_of(Request(URL, meta=copied)) is None

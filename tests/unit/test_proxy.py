@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from ipaddress import ip_address
 from typing import Any
 
@@ -92,15 +91,15 @@ def test_each_host_has_a_stand_in_that_leads_nowhere() -> None:
         ("db.internal", False),
     ],
 )
-def test_the_guard_refuses_private_hosts_by_their_names(host: str, admitted: bool) -> None:
-    addresses = asyncio.run(ProxyResolver().resolve(host, 0.0)).addresses
+async def test_the_guard_refuses_private_hosts_by_their_names(host: str, admitted: bool) -> None:
+    addresses = (await ProxyResolver().resolve(host, 0.0)).addresses
     assert bool(ProxyGuard().admitted(host, addresses)) == admitted
     assert ProxyGuard(allow_private=True).admitted(host, addresses) == addresses
 
 
-def test_what_is_no_name_has_no_stand_in() -> None:
+async def test_what_is_no_name_has_no_stand_in() -> None:
     with pytest.raises(ResolutionFailed, match="bad_name"):
-        asyncio.run(ProxyResolver().resolve("a b", 0.0))
+        await ProxyResolver().resolve("a b", 0.0)
 
 
 HTTP11 = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"

@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from scrapy.settings import Settings
 
-from webcrawl import settings as project
+from tests.projectsettings import of_a_crawl
 from webcrawl.config.check import check
 from webcrawl.config.kinds import parse_size
 from webcrawl.config.rulesfile import FIELDS, RulesError, load, parse, unobeyed
@@ -194,10 +193,7 @@ def test_a_file_is_read_again_only_if_it_has_changed(tmp_path: Path) -> None:
 
 
 def problems(value: object) -> list[str]:
-    settings = Settings()
-    settings.setmodule(project)
-    settings.set("RULES", value)
-    return check(settings)
+    return check(of_a_crawl(RULES=value))
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -37,15 +36,14 @@ def crawler_with(**settings: Any) -> Crawler:
     return crawler
 
 
-def with_scheduler(use: Callable[[Scheduler], Awaitable[Any]], **settings: Any) -> Any:
-    async def go() -> Any:
-        scheduler = Scheduler.from_crawler(crawler_with(**settings))
-        try:
-            return await use(scheduler)
-        finally:
-            await scheduler._pump.close()
+class Closing(Scheduler):
+    async def aclose(self) -> None:
+        await self._pump.close()
 
-    return asyncio.run(go())
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    return Closing.from_crawler(crawler_with())
 
 
 async def leased(scheduler: Scheduler, payload: bytes = b"") -> Request:
@@ -61,43 +59,29 @@ def ended(scheduler: Scheduler) -> list[Any]:
     return [outcome for _, outcome in scheduler._pump.outbox._ended]
 
 
-def test_the_crawl_object_has_the_parts_of_the_scheduler() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        crawl = crawl_of(scheduler._crawler)
-        assert crawl.scheduler is scheduler
-        assert crawl.frontier is scheduler.frontier
-        assert crawl.counters is scheduler.counters
-        assert crawl.admissions is not None
-        assert crawl.fatal_error == ""
-
-    with_scheduler(use)
-
-
-def test_a_part_that_is_off_gets_a_line_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
-    async def use(scheduler: Scheduler) -> None:
-        scheduler.open(BroadSpider())
-
+async def test_a_part_that_is_off_is_said_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    off = {"webcrawl.middlewares.RobotsTxt": None}
+    scheduler = Closing.from_crawler(crawler_with(DOWNLOADER_MIDDLEWARES=off))
     with caplog.at_level(logging.WARNING):
-        with_scheduler(use, DOWNLOADER_MIDDLEWARES={"webcrawl.middlewares.RobotsTxt": None})
+        scheduler.open(BroadSpider())
+    await scheduler.aclose()
     assert "DOWNLOADER_MIDDLEWARES: RobotsTxt is off" in caplog.text
 
 
 @pytest.mark.parametrize(("under_way", "is_suspected"), [(MANY - 1, False), (MANY, True)])
-def test_a_fetch_counts_as_failed_while_no_server_answers(
-    under_way: int, is_suspected: bool
+async def test_a_fetch_counts_as_failed_while_no_server_answers(
+    scheduler: Scheduler, under_way: int, is_suspected: bool
 ) -> None:
     """Long before its time-out, so that an outage of our own network is noticed."""
-
-    async def use(scheduler: Scheduler) -> None:
-        pump, now = scheduler._pump, time.monotonic()
-        pump._outage.server_answered("b.example", "10.0.0.2", "http://b.example/", now - 10.0)
-        for _ in range(under_way):
-            pump.under_way.add(PageFetch(Lease("a.example", Step.PAGE, URL, "10.0.0.1")))
-        pump._look_for_outage(now)
-        await asyncio.sleep(0)
-        assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
-
-    with_scheduler(use)
+    pump, now = scheduler._pump, time.monotonic()
+    pump._outage.server_answered("b.example", "10.0.0.2", "http://b.example/", now - 10.0)
+    for _ in range(under_way):
+        pump.under_way.add(PageFetch(Lease("a.example", Step.PAGE, URL, "10.0.0.1")))
+    pump._look_for_outage(now)
+    await asyncio.sleep(0)
+    assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
 
 
 @pytest.mark.parametrize(
@@ -112,19 +96,13 @@ def test_a_fetch_counts_as_failed_while_no_server_answers(
         (None, True),
     ],
 )
-def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: bool) -> None:
-    async def use(scheduler: Scheduler) -> None:
-        assert scheduler.enqueue_request(Request(URL, dont_filter=True)) is taken
-
-    async def go() -> None:
-        crawler = crawler_with()
-        crawler.spider = BroadSpider.from_crawler(crawler)
-        crawler.spider.allowed_domains = chosen
-        scheduler = Scheduler.from_crawler(crawler)
-        await use(scheduler)
-        await scheduler._pump.close()
-
-    asyncio.run(go())
+async def test_allowed_domains_of_the_spider_narrows_the_scope(chosen: Any, taken: bool) -> None:
+    crawler = crawler_with()
+    crawler.spider = BroadSpider.from_crawler(crawler)
+    crawler.spider.allowed_domains = chosen
+    scheduler = Closing.from_crawler(crawler)
+    assert scheduler.enqueue_request(Request(URL, dont_filter=True)) is taken
+    await scheduler.aclose()
 
 
 def test_a_worker_has_the_domains_and_the_rules_of_the_first_process() -> None:
@@ -151,70 +129,56 @@ def test_a_worker_has_the_domains_and_the_rules_of_the_first_process() -> None:
     ],
     ids=["in scope", "out of scope", "not a URL", "not of the web", "POST"],
 )
-def test_which_requests_are_taken(request_: Request, taken: bool) -> None:
-    async def use(scheduler: Scheduler) -> None:
-        assert scheduler.enqueue_request(request_) is taken
-        assert scheduler.has_pending_requests() is taken
-
-    with_scheduler(use)
-
-
-def test_a_request_that_its_url_does_not_identify_is_taken_once() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        assert scheduler.enqueue_request(Request(URL, method="POST", body=b"x"))
-        assert not scheduler.enqueue_request(Request(URL, method="POST", body=b"x"))
-        assert scheduler.enqueue_request(Request(URL, method="POST", body=b"y"))
-        again = Request(URL, method="POST", body=b"x", dont_filter=True)
-        assert scheduler.enqueue_request(again)
-
-    with_scheduler(use)
+async def test_which_requests_are_taken(
+    scheduler: Scheduler, request_: Request, taken: bool
+) -> None:
+    assert scheduler.enqueue_request(request_) is taken
+    assert scheduler.has_pending_requests() is taken
 
 
-def test_a_request_that_is_not_of_the_web_bypasses_the_frontier() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        request = Request("data:,x")
-        scheduler.enqueue_request(request)
-        assert scheduler.next_request() is request
-        assert lease_of(request) is None
-        assert scheduler.next_request() is None
-
-    with_scheduler(use)
+async def test_a_request_that_its_url_does_not_identify_is_taken_once(scheduler: Scheduler) -> None:
+    assert scheduler.enqueue_request(Request(URL, method="POST", body=b"x"))
+    assert not scheduler.enqueue_request(Request(URL, method="POST", body=b"x"))
+    assert scheduler.enqueue_request(Request(URL, method="POST", body=b"y"))
+    again = Request(URL, method="POST", body=b"x", dont_filter=True)
+    assert scheduler.enqueue_request(again)
 
 
-def test_a_lease_becomes_a_request_that_owns_it() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        request = await leased(scheduler)
-        lease = lease_of(request)
-        assert lease is not None
-        assert (request.url, lease.url, request.meta["depth"]) == (URL, URL, 0)
-        assert scheduler.next_request() is None
-
-    with_scheduler(use)
+async def test_a_request_that_is_not_of_the_web_bypasses_the_frontier(scheduler: Scheduler) -> None:
+    request = Request("data:,x")
+    scheduler.enqueue_request(request)
+    assert scheduler.next_request() is request
+    assert lease_of(request) is None
+    assert scheduler.next_request() is None
 
 
-def test_a_lease_is_given_back_once() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        page_fetch = page_fetch_of(await leased(scheduler))
-        assert page_fetch is not None
-        answer = Fetched(200, 1.0, 2.0, size_bytes=7, took_s=0.5)
-        scheduler.finish(page_fetch, answer)
-        scheduler.finish(page_fetch, Dropped("replaced"))
-        assert ended(scheduler) == [answer]
-        assert (scheduler.counters.page_bytes, scheduler.counters.fetch_s) == (7, 0.5)
-        scheduler._pump.outbox._ended.clear()
-
-    with_scheduler(use)
+async def test_a_lease_becomes_a_request_that_owns_it(scheduler: Scheduler) -> None:
+    request = await leased(scheduler)
+    lease = lease_of(request)
+    assert lease is not None
+    assert (request.url, lease.url, request.meta["depth"]) == (URL, URL, 0)
+    assert scheduler.next_request() is None
 
 
-def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped() -> None:
-    async def use(scheduler: Scheduler) -> None:
-        link = Link(URL, "a.example", payload=b"kept 1 by a process that is gone")
-        scheduler._pump._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
-        assert scheduler.next_request() is None
-        assert ended(scheduler) == [Dropped("unreadable")]
-        scheduler._pump.outbox._ended.clear()
+async def test_a_lease_is_given_back_once(scheduler: Scheduler) -> None:
+    page_fetch = page_fetch_of(await leased(scheduler))
+    assert page_fetch is not None
+    answer = Fetched(200, 1.0, 2.0, size_bytes=7, took_s=0.5)
+    scheduler.finish(page_fetch, answer)
+    scheduler.finish(page_fetch, Dropped("replaced"))
+    assert ended(scheduler) == [answer]
+    assert (scheduler.counters.page_bytes, scheduler.counters.fetch_s) == (7, 0.5)
+    scheduler._pump.outbox._ended.clear()
 
-    with_scheduler(use)
+
+async def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped(
+    scheduler: Scheduler,
+) -> None:
+    link = Link(URL, "a.example", payload=b"kept 1 by a process that is gone")
+    scheduler._pump._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link))
+    assert scheduler.next_request() is None
+    assert ended(scheduler) == [Dropped("unreadable")]
+    scheduler._pump.outbox._ended.clear()
 
 
 @pytest.mark.parametrize(
@@ -229,10 +193,9 @@ def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped() -> Non
     ],
     ids=repr,
 )
-def test_which_outcomes_are_not_the_end_of_a_request(outcome: Any, again: bool) -> None:
-    async def use(scheduler: Scheduler) -> None:
-        assert scheduler.comes_again(Link(URL, "a.example"), outcome) is again
-        last_try = Link(URL, "a.example", retries=2)
-        assert scheduler.comes_again(last_try, outcome) is isinstance(outcome, Returned)
-
-    with_scheduler(use)
+async def test_which_outcomes_are_not_the_end_of_a_request(
+    scheduler: Scheduler, outcome: Any, again: bool
+) -> None:
+    assert scheduler.comes_again(Link(URL, "a.example"), outcome) is again
+    last_try = Link(URL, "a.example", retries=2)
+    assert scheduler.comes_again(last_try, outcome) is isinstance(outcome, Returned)

@@ -125,27 +125,6 @@ def test_no_other_private_name_of_scrapy_is_used() -> None:
     assert others == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "slot = crawler.engine._slot",
-        "slot = getattr(crawler.engine, '_slot', None)",
-        "from scrapy.utils.defer import _schedule_coro",
-        "handler = 'scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler'",
-        "class Own(scrapy.Spider):\n    def parse(self, response): return super()._parse(response)",
-    ],
-)
-def test_each_way_to_use_a_private_name_is_found(source: str) -> None:
-    assert set(uses_in(ast.parse(source))) & private_to_scrapy()
-
-
-def test_a_private_method_that_is_overridden_is_found() -> None:
-    class Spider(scrapy.Spider):
-        def _parse(self, response: Any) -> None: ...
-
-    assert names_in(Spider) & names_in(scrapy.Spider) == {"_parse"}
-
-
 # A name that is missing
 
 

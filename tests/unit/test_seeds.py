@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import threading
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -220,12 +219,6 @@ def test_a_cut_gzip_file_is_read_as_far_as_it_goes(cut: int) -> None:
     assert "cannot be read further" in source.bad_examples[-1]
 
 
-def test_invalid_gzip_is_refused() -> None:
-    write("l.gz", b"\x1f\x8bgarbage")
-    with pytest.raises(BadSeed, match="cannot be read further"):
-        SeedSource("l.gz").check()
-
-
 def test_check_keeps_the_lines_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"#\nbad line\na.br\nb.br\n")
@@ -252,17 +245,6 @@ def test_check_reads_no_further_than_the_first_usable_line() -> None:
     os.close(read_end)
 
 
-def test_a_named_pipe_is_read_once() -> None:
-    os.mkfifo("pipe")
-    writer = threading.Thread(target=Path("pipe").write_text, args=("a.br\nb.br\n",))
-    writer.start()
-    source = SeedSource("pipe")
-    source.check()
-    assert list(source.batches()) == [["http://a.br/"], ["http://b.br/"]]
-    assert source.opened == []
-    writer.join()
-
-
 @pytest.mark.parametrize("while_running", [False, True])
 def test_a_device_is_refused_before_it_is_read(while_running: bool) -> None:
     with pytest.raises(BadSeed, match="/dev/zero is a device: give a file"):
@@ -282,12 +264,12 @@ def test_batches_grow_up_to_their_size() -> None:
 
 def test_memory_stays_within_one_batch() -> None:
     line = "http://site{}.example/some/page\n"
-    write("l.txt", "".join(line.format(n) for n in range(50_000)))
+    write("l.txt", "".join(line.format(n) for n in range(20_000)))
     tracemalloc.start()
     try:
         for _ in SeedSource("l.txt").batches(100):
             pass
-        assert tracemalloc.get_traced_memory()[1] < 400_000  # the file is 1.8 MB
+        assert tracemalloc.get_traced_memory()[1] < 250_000  # the file is 0.7 MB
     finally:
         tracemalloc.stop()
 
@@ -337,12 +319,3 @@ def test_the_lists_of_the_project_have_no_bad_line(name: str) -> None:
 def test_the_list_br_has_only_brazilian_hosts() -> None:
     found = urls("br.txt", ROOT)
     assert [url for url in found if ".br/" not in url and "br.yahoo.com" not in url] == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["http:", "https://", "http:///", "http:a.br", ":", "a:", ".", "..", ".br", "-", "é.br"],
-)
-def test_line_url_never_raises(text: str) -> None:
-    url = line_url(text)
-    assert url is None or url.startswith("http")

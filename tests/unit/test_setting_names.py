@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from scrapy.settings import Settings
 
-from webcrawl import settings as defaults
+from tests.projectsettings import of_a_crawl
 from webcrawl.config.names import Names, check_names
 from webcrawl.spiders.broad import BroadSpider
 
@@ -19,9 +18,7 @@ HINT = "(OWN_NAMES lists names of your own)"
 def checked(
     spider: type[Spider] = BroadSpider, arguments: dict[str, Any] | None = None, **given: Any
 ) -> Names:
-    settings = Settings()
-    settings.setmodule(defaults, priority="project")
-    settings.setdict(given, priority="cmdline")
+    settings = of_a_crawl(**given)
     spider.update_settings(settings)
     return check_names(settings, spider, arguments or {})
 

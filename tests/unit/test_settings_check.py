@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl import settings as defaults
+from tests.projectsettings import of_a_crawl
 from webcrawl.__main__ import main
 from webcrawl.config.build import reading_from
 from webcrawl.config.check import check, contact_warning, warnings_of
@@ -22,24 +22,12 @@ from webcrawl.tools.botpage.keys import new_key
 PDF = "application/pdf"
 
 
-def project_settings() -> Settings:
-    settings = Settings()
-    settings.setmodule(defaults, priority="project")
-    return settings
-
-
 def problems(**overrides: Any) -> list[str]:
-    settings = project_settings()
-    settings.setdict(overrides, priority="cmdline")
-    return check(settings)
+    return check(of_a_crawl(**overrides))
 
 
 def test_the_defaults_pass() -> None:
     assert problems() == []
-
-
-def test_every_row_has_a_default() -> None:
-    assert [name for name in TABLE if name not in project_settings()] == []
 
 
 def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
@@ -213,23 +201,21 @@ def test_an_invalid_regular_expression_is_reported_as_one() -> None:
 
 
 def test_the_report_has_settings_with_their_types() -> None:
-    settings = project_settings()
     texts = {
         "DOWNLOAD_DELAY": "0.1", "MAX_PAGES_PER_HOST": "10", "ALLOW_PRIVATE_ADDRESSES": "1",
         "HEAD_FIRST": "false", "SCOPE_SUFFIXES": ".br,.pt", "SCOPE_DENY": "",
-        "RETRY_HTTP_CODES": "429,503", "SCOPE_RULES": [project_settings], "JOBDIR": None,
+        "RETRY_HTTP_CODES": "429,503", "SCOPE_RULES": [problems], "JOBDIR": None,
         "STATS_INTERVAL": "often", "DEFAULT_REQUEST_HEADERS": '{"Accept": "*/*", "TE": null}',
     }  # fmt: skip
-    settings.setdict(texts, priority="cmdline")
-    typed = typed_settings(settings)
+    typed = typed_settings(of_a_crawl(**texts))
     assert {name: typed[name] for name in texts} == {
         "DOWNLOAD_DELAY": 0.1, "MAX_PAGES_PER_HOST": 10, "ALLOW_PRIVATE_ADDRESSES": True,
         "HEAD_FIRST": False, "SCOPE_SUFFIXES": [".br", ".pt"], "SCOPE_DENY": [],
-        "RETRY_HTTP_CODES": [429, 503], "SCOPE_RULES": [f"{__name__}.project_settings"],
+        "RETRY_HTTP_CODES": [429, 503], "SCOPE_RULES": [f"{__name__}.problems"],
         "JOBDIR": None, "STATS_INTERVAL": "often",
         "DEFAULT_REQUEST_HEADERS": {"Accept": "*/*", "TE": None},
     }  # fmt: skip
-    assert typed_settings(project_settings())["DEFAULT_REQUEST_HEADERS"] == {
+    assert typed_settings(of_a_crawl())["DEFAULT_REQUEST_HEADERS"] == {
         "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"
     }
     assert type(typed["DEFAULT_REQUEST_HEADERS"]) is dict  # BaseSettings equals it, but is no JSON
@@ -237,9 +223,8 @@ def test_the_report_has_settings_with_their_types() -> None:
 
 
 def test_the_report_has_no_password_of_the_bus() -> None:
-    settings = project_settings()
-    settings.set("CLUSTER", "tls://crawl:a%20secret@bus1:4222,bus2", priority="cmdline")
-    assert typed_settings(settings)["CLUSTER"] == "tls://bus1:4222,bus2:4222"
+    bus = "tls://crawl:a%20secret@bus1:4222,bus2"
+    assert typed_settings(of_a_crawl(CLUSTER=bus))["CLUSTER"] == "tls://bus1:4222,bus2:4222"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +266,7 @@ def test_a_setting_that_cannot_be_used_is_named() -> None:
     ],
 )  # fmt: skip
 def test_a_user_agent_with_a_contact(agent: str) -> None:
-    assert contact_warning(settings_with(USER_AGENT=agent)) == []
+    assert contact_warning(of_a_crawl(USER_AGENT=agent)) == []
 
 
 @pytest.mark.parametrize(
@@ -292,13 +277,13 @@ def test_a_user_agent_with_a_contact(agent: str) -> None:
     ],
 )  # fmt: skip
 def test_a_user_agent_without_a_contact(agent: str) -> None:
-    assert len(lines := contact_warning(settings_with(USER_AGENT=agent))) >= 4
+    assert len(lines := contact_warning(of_a_crawl(USER_AGENT=agent))) >= 4
     assert f"USER_AGENT = {agent!r} names no contact." in lines
 
 
 def test_the_user_agent_that_is_sent_counts() -> None:
     headers = {"User-Agent": "x/1 (+https://example.org/)"}
-    assert contact_warning(settings_with(DEFAULT_REQUEST_HEADERS=headers)) == []
+    assert contact_warning(of_a_crawl(DEFAULT_REQUEST_HEADERS=headers)) == []
 
 
 @pytest.mark.parametrize(
@@ -309,14 +294,8 @@ def test_the_user_agent_that_is_sent_counts() -> None:
     ],
 )  # fmt: skip
 def test_a_crawl_of_a_test_web_needs_no_contact(servers: Any, private: int, lines: int) -> None:
-    settings = settings_with(DNS_SERVERS=servers, ALLOW_PRIVATE_ADDRESSES=private)
+    settings = of_a_crawl(DNS_SERVERS=servers, ALLOW_PRIVATE_ADDRESSES=private)
     assert len(contact_warning(settings)) == lines
-
-
-def settings_with(**overrides: Any) -> Settings:
-    settings = project_settings()
-    settings.setdict(overrides, priority="cmdline")
-    return settings
 
 
 @pytest.mark.parametrize(
@@ -376,16 +355,16 @@ def test_reports_show_a_proxy_without_its_password() -> None:
     ],
 )
 def test_a_setting_without_its_effect_gets_a_line(values: dict[str, object], name: str) -> None:
-    (line,) = warnings_of(settings_with(**values))
+    (line,) = warnings_of(of_a_crawl(**values))
     assert line.startswith(name)
 
 
 def test_settings_that_have_their_effect_get_no_line() -> None:
     parsers = {PDF: "webcrawl.parse.pdf.read_pdf", "text/html": None}
     chosen = {"RECRAWL": "fixed", "JOBDIR": "job", "PARSERS": parsers, "CONTENT_TYPES": [PDF]}
-    assert warnings_of(settings_with(**chosen)) == []
-    assert warnings_of(settings_with(PARSERS="")) == []
-    assert reading_from(settings_with(PARSERS="")) == reading_from(settings_with(PARSERS={}))
+    assert warnings_of(of_a_crawl(**chosen)) == []
+    assert warnings_of(of_a_crawl(PARSERS="")) == []
+    assert reading_from(of_a_crawl(PARSERS="")) == reading_from(of_a_crawl(PARSERS={}))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 import os
 import stat
 import time
-from base64 import b64encode
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +35,6 @@ from webcrawl.fetch.signing import (
     KeyFileError,
     Signer,
     read_key,
-    signature_base,
     thumbprint,
 )
 from webcrawl.tools.botpage.keys import directory, new_key, read_public_key
@@ -79,24 +77,6 @@ def test_the_key_has_the_thumbprint_of_the_draft(key: Ed25519PrivateKey) -> None
     [entry] = directory([key.public_key()])["keys"]
     assert entry["kid"] == thumbprint(key.public_key())
     assert "d" not in entry
-
-
-def test_vector_b26_of_rfc_9421(key: Ed25519PrivateKey) -> None:
-    base = signature_base(
-        [
-            ('"date"', "Tue, 20 Apr 2021 02:07:55 GMT"),
-            ('"@method"', "POST"),
-            ('"@path"', "/foo"),
-            ('"@authority"', "example.com"),
-            ('"content-type"', "application/json"),
-            ('"content-length"', "18"),
-        ],
-        '("date" "@method" "@path" "@authority" "content-type" "content-length")'
-        ';created=1618884473;keyid="test-key-ed25519"',
-    )
-    assert b64encode(Signer(key, AGENT).sign(base)) == (
-        b"wqcAqbmYJ2ji2glfAMaRy4gruYYnx2nEFN2HN6jrnDnQCK1u02Gb04v9EDgwUPiu4A0w6vuQv5lIp5WPpBKRCw=="
-    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
-from webcrawl.frontier.disk.rows import encode, read_link
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     LISTED,
@@ -192,12 +191,6 @@ def test_sitemaps_and_entries_of_hosts_of_another_hub_go_by_mail() -> None:
     assert [state.counters.sitemaps["only"] for state in crawl.states] == [1, 1]
 
 
-@pytest.mark.parametrize("kept", ["", "timeout"])
-def test_a_row_has_what_a_sitemap_says(kept: str) -> None:
-    link = Link("http://a/1", "a", via="http://a/s.xml", kept=kept, sitemap=LISTED, lastmod=7)
-    assert read_link(encode(link)) == link
-
-
 def test_a_sitemap_that_was_found_as_a_page_is_fetched_once() -> None:
     crawl = Crawl({"a": ("http://a/s.xml",)})
     crawl.files = {"http://a/s.xml": ["http://a/1"]}
@@ -334,26 +327,22 @@ def sitemaps_with(process: OtherProcess) -> Sitemaps:
     ],
     ids=["small", "large", "gzip", "coding"],  # workers must agree on them: gzip has a time
 )
-def test_which_sitemaps_are_read_on_the_event_loop(
+async def test_which_sitemaps_are_read_on_the_event_loop(
     head: bytes, body: bytes, is_quick: bool
 ) -> None:
     process = OtherProcess()
     turns = 0
 
-    async def read() -> tuple[Link, ...]:
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
 
-        counting = asyncio.create_task(count())
-        sitemap = Link("http://a.test/map", "a.test", sitemap=1)
-        links, _ = await sitemaps_with(process).read(exchange(head, body, sitemap.url), sitemap)
-        counting.cancel()
-        return links
-
-    links = asyncio.run(read())
+    counting = asyncio.create_task(count())
+    sitemap = Link("http://a.test/map", "a.test", sitemap=1)
+    links, _ = await sitemaps_with(process).read(exchange(head, body, sitemap.url), sitemap)
+    counting.cancel()
     assert process.read_urls == [] if is_quick else ["http://a.test/map"]
     assert len(links) == (len(ENTRIES) if is_quick else ENTRIES_MAX)
     assert turns >= len(links) // 1_000, "other tasks ran after each thousand links"
@@ -366,7 +355,7 @@ def test_which_sitemaps_are_read_on_the_event_loop(
         (ReadingFailed("the process that read it ended with -9"), None),
     ],
 )
-def test_a_sitemap_that_is_not_read(
+async def test_a_sitemap_that_is_not_read(
     fault: Exception, outcome: Outcome | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At the end of the crawl its lease is returned; after a crash it counts as unread."""
@@ -375,7 +364,7 @@ def test_a_sitemap_that_is_not_read(
     admissions = Admissions(*[None] * 10, sitemaps=sitemaps)  # type: ignore[arg-type]
     body = gzip.compress(URLSET)
     answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
-    got = asyncio.run(admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2)))
+    got = await admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2))
     if outcome is not None:
         assert got == outcome
     else:
@@ -396,7 +385,7 @@ def test_a_sitemap_that_is_not_read(
         (None, "it is answered by 404"),
     ],
 )
-def test_a_seed_that_gives_no_url_is_named_once(
+async def test_a_seed_that_gives_no_url_is_named_once(
     caplog: pytest.LogCaptureFixture, body: bytes | None, reason: str
 ) -> None:
     sitemaps = sitemaps_with(OtherProcess())
@@ -409,5 +398,5 @@ def test_a_seed_that_gives_no_url_is_named_once(
     missing = exchange(b"HTTP/1.1 404 Not Found\r\n\r\n", b"")
     answer = missing if body is None else exchange(OK, body)
     for sitemap in (moved, seed, *others):
-        asyncio.run(sitemaps.links_of(answer, sitemap))
+        await sitemaps.links_of(answer, sitemap)
     assert caplog.messages == [f"seeds: the sitemap http://a/map gives no URL: {reason}"]

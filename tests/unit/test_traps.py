@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from webcrawl.frontier.disk.rows import encode, read_link
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.scope import PathLimits, Scope, is_numbered
@@ -116,8 +115,3 @@ class TestSequences:
         deep = f"http://{HOST}{'/1' * 30}"
         assert self.outlinks.of_page([deep], self.follow("/1")) == []
         assert self.dropped == {"scope_path_depth": 1}
-
-
-def test_a_row_keeps_the_sequence() -> None:
-    link = Link("http://h.example/2", HOST, 3, 1, "http://h.example/1", payload=b"\n", sequence=7)
-    assert read_link(encode(link)) == link

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 import pytest
@@ -57,29 +56,25 @@ def test_by_another_way_a_url_may_come_in(far: dict[str, int]) -> None:
     assert urls.maybe_new(MENU) == []
 
 
-def test_a_url_is_known_once_the_frontier_has_it() -> None:
+async def test_a_url_is_known_once_the_frontier_has_it() -> None:
     """A page with two batches of links: its URLs are known once both are handed over."""
-
-    async def check() -> None:
-        frontier = memory_frontier(Policy(obey_robots=False))
-        driver = Driver(frontier)
-        urls = UrlCache(Policy())
-        outlinks = Outlinks(Scope(), Counter(), url_cache=urls)
-        outbox = Outbox(frontier, urls)
-        await driver.put(HOME.url)
-        many = [f"http://{HOST}/{number}" for number in range(LINKS_AT_A_TIME + 1)]
-        for targets in (MENU, many):
-            lease = await driver.until(Step.PAGE)
-            found = outlinks.of_page(targets, HOME)
-            assert [link.url for link in found] == targets
-            outbox.release(lease, Fetched(200, driver.now, driver.now, tuple(found)))
-            assert outlinks.of_page(targets, HOME) == found
-            while outbox:
-                await outbox.deliver(driver.now)
-            assert len(outlinks.of_page(targets, HOME)) < 30  # some share a slot: 4 of 2,001
-        assert frontier.counters.pending == len(MENU) - 1 + len(many)
-
-    asyncio.run(check())
+    frontier = memory_frontier(Policy(obey_robots=False))
+    driver = Driver(frontier)
+    urls = UrlCache(Policy())
+    outlinks = Outlinks(Scope(), Counter(), url_cache=urls)
+    outbox = Outbox(frontier, urls)
+    await driver.put(HOME.url)
+    many = [f"http://{HOST}/{number}" for number in range(LINKS_AT_A_TIME + 1)]
+    for targets in (MENU, many):
+        lease = await driver.until(Step.PAGE)
+        found = outlinks.of_page(targets, HOME)
+        assert [link.url for link in found] == targets
+        outbox.release(lease, Fetched(200, driver.now, driver.now, tuple(found)))
+        assert outlinks.of_page(targets, HOME) == found
+        while outbox:
+            await outbox.deliver(driver.now)
+        assert len(outlinks.of_page(targets, HOME)) < 30  # some share a slot: 4 of 2,001
+    assert frontier.counters.pending == len(MENU) - 1 + len(many)
 
 
 @pytest.mark.parametrize("order", ["level", "depth", "least-visited", "opic"])

@@ -1,4 +1,8 @@
-"""parse.urls: the canonical form, and slices of it."""
+"""parse.urls: the canonical form, and slices of it.
+
+The cases of WHATWG's own tests, for the parts of a URL and for relative ones, are in
+tests/spec/test_wpt_urls.py.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +26,8 @@ SID = "0123456789abcdefghijklemopqrstuv"
 @pytest.mark.parametrize(
     ("url", "form"),
     [
-        ("HTTP://WWW.Example.COM:80", "http://www.example.com/"),
         ("https://example.com:443/a#b", "https://example.com/a"),
-        ("http://user:pass@example.com/", "http://example.com/"),
-        ("http://example.com/@home", "http://example.com/@home"),
-        (" http://example.com/a\tb\n ", "http://example.com/ab"),
-        ("http://bücher.example/ü?ü", "http://xn--bcher-kva.example/%C3%BC?%C3%BC"),
-        ("http://0x7f.1/", "http://127.0.0.1/"),
-        ("http://[::0001]:8080/", "http://[::1]:8080/"),
-        ("http://h/a/./b/../c", "http://h/a/c"),
-        ("http://h/%2e%2E/a/%2e/b", "http://h/a/b"),
-        ("http://h/a%2Eb", "http://h/a.b"),
+        ("http://user:pass@example.com/@home", "http://example.com/@home"),
         ("http://h/%7euser?%5f=%e4", "http://h/~user?_=%E4"),
         ("http://h/%2f%3F%25", "http://h/%2F%3F%25"),
         ("http://h/a^b?a^b", "http://h/a%5Eb?a^b"),
@@ -105,21 +100,10 @@ def test_deviation_session_ids_are_removed(url: str, form: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "",
-        "example.com",
-        "/a",
-        "//example.com/",
-        "http://",
         "http://./",
         "http://a../",
-        "http://a b/",
-        "http://h:99999/",
-        "http://[::1/",
         "http://\udc80/",
-        "ftp://h/",
         "mailto:a@example.com",
-        "javascript:alert(1)",
-        "data:text/html,x",
         "http://h/" + "a" * MAX_LENGTH,
         "http://h/" + "é" * (MAX_LENGTH // 2),
     ],
@@ -130,29 +114,6 @@ def test_urls_without_a_canonical_form(url: str) -> None:
 
 def test_a_long_fragment_does_not_count() -> None:
     assert canonicalize("http://h/#" + "a" * MAX_LENGTH) == "http://h/"
-
-
-@pytest.mark.parametrize(
-    ("href", "form"),
-    [
-        ("", "http://h/a/b?c"),
-        ("#top", "http://h/a/b?c"),
-        ("?d", "http://h/a/b?d"),
-        ("e", "http://h/a/e"),
-        ("../../..", "http://h/"),
-        ("//Other/", "http://other/"),
-        ("///other/", "http://other/"),
-        (" /\\\t//other/", "http://other/"),
-        ("////", None),
-        ("\\\\/other\\x", "http://other/x"),
-        ("https:x", "https://x/"),
-        ("http:x", "http://h/a/x"),
-        ("mailto:a@h", None),
-        ("http://", None),
-    ],
-)
-def test_relative_to_a_base(href: str, form: str | None) -> None:
-    assert canonicalize(href, "http://h/a/b?c") == form
 
 
 def test_no_base_no_links() -> None:

@@ -116,13 +116,6 @@ def test_a_capture_over_the_maximum_size_gets_its_own_file(tmp_path: Path) -> No
     assert types == [["warcinfo", "response", "request", "metadata"]] * 3
 
 
-def test_a_body_of_10_mib_is_written(tmp_path: Path) -> None:
-    body = Random(0).randbytes(1 << 16) * 160  # 10 MiB
-    (path,) = write(tmp_path, [capture(exchange(body=body))])
-    assert check(path) == []
-    assert [record.block for record in read(path)][1].endswith(body)
-
-
 def test_two_crawls_in_one_process_share_a_folder(tmp_path: Path) -> None:
     both = [WarcFiles(tmp_path, "same", 1 << 30) for _ in range(2)]
     for each in both:
@@ -132,13 +125,6 @@ def test_two_crawls_in_one_process_share_a_folder(tmp_path: Path) -> None:
         each.close()
     assert len(list(tmp_path.glob("*.warc.gz"))) == len(list(tmp_path.glob("*.cdxj"))) == 2
     assert len(os.listdir(tmp_path)) == 4
-
-
-def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
-    first = write(tmp_path, [PLAIN])
-    second = write(tmp_path, [PLAIN])
-    assert len(second) == 2
-    assert set(first) < set(second)
 
 
 def test_a_failed_write_leaves_whole_captures(

@@ -67,31 +67,6 @@ def test_a_full_run_leaves_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     index.close()
 
 
-def test_a_finished_file_has_its_index(files: WarcFiles, tmp_path: Path) -> None:
-    files.write(PLAIN)
-    files.write(ROBOTS)
-    assert [name.endswith(".warc.gz.open") for name in names(tmp_path)] == [True]
-    files.close()
-    index, warc = names(tmp_path)
-    assert (index, warc) == (f"{stem(warc)}.cdxj", f"{stem(warc)}.warc.gz")
-    lines = (tmp_path / index).read_bytes().splitlines()
-    assert [line.split()[0] for line in lines] == [b"test,a)/page", b"test,a)/robots.txt"]
-    assert check(tmp_path / warc) == []
-
-
-def test_each_file_has_its_own_index(tmp_path: Path) -> None:
-    paths = write(tmp_path, [PLAIN] * 60, max_size_bytes=15_000)
-    assert len(paths) > 3
-    assert len(names(tmp_path)) == 2 * len(paths)
-    assert sum(index_path(path).read_bytes().count(b"\n") for path in paths) == 60
-    assert [problem for path in paths for problem in check(path)] == []
-
-
-def test_a_file_without_captures_leaves_no_index(files: WarcFiles, tmp_path: Path) -> None:
-    files.close()
-    assert names(tmp_path) == []
-
-
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_disk_error_in_the_index_leaves_the_warc_file_to_recovery(
     files: WarcFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -148,16 +123,6 @@ def left(tmp_path: Path) -> Path:
     large = replace(capture(exchange(body=Random(0).randbytes(3 << 20))), recorded_digest="")
     (path,) = write(tmp_path, [ROBOTS, PLAIN, large])
     return path.rename(f"{path}.open")
-
-
-def test_recovery_makes_the_index_that_the_writer_made(left: Path) -> None:
-    index = index_path(left.with_suffix(""))
-    written = index.read_bytes()
-    index.rename(f"{index}.open")
-    Path(f"{index}.open").write_bytes(written[:-20])
-    recover(left.parent)
-    assert index.read_bytes() == written
-    assert len(names(left.parent)) == 2
 
 
 def test_the_index_of_a_cut_file_has_the_records_before_the_cut(left: Path) -> None:

@@ -21,7 +21,6 @@ from webcrawl.warc.records import (
     raw_digest,
     warc_date,
     warc_fields,
-    warcinfo_record,
 )
 
 PLAIN = EXCHANGES["plain"]
@@ -91,14 +90,6 @@ def test_a_capture_without_a_digest_is_no_revisit() -> None:
     assert not capture(odd, ORIGINAL._replace(payload_digest="")).is_revisit
 
 
-@pytest.mark.parametrize("why", ["length", "time", "disconnect", "unspecified"])
-def test_a_truncated_body_sets_warc_truncated(why: str) -> None:
-    each = replace(PLAIN, truncated=why)
-    assert field(records(capture(each))[0], "WARC-Truncated") == why
-    assert field(records(capture(each, ORIGINAL))[0], "WARC-Truncated") == "length"  # 6.7.2
-    assert field(records(capture(PLAIN))[0], "WARC-Truncated") is None
-
-
 @pytest.mark.parametrize(
     ("start", "has_one"),
     [
@@ -113,11 +104,6 @@ def test_odd_heads_get_no_payload_digest(start: bytes, has_one: bool) -> None:
     each = exchange(start)
     assert payload_digest(each) == (digest(TEXT) if has_one else "")
     assert (field(records(capture(each))[0], "WARC-Payload-Digest") is not None) is has_one
-
-
-def test_a_digest_covers_its_parts_joined() -> None:
-    assert digest() == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
-    assert digest(b"hel", b"lo") == digest(b"hello") == "sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N"
 
 
 @pytest.mark.parametrize("parts", [(), (b"hello",), (b"1",), (b"2", b"3")])
@@ -154,14 +140,6 @@ def test_a_value_of_a_peer_cannot_add_a_line() -> None:
 )
 def test_warc_date_has_microseconds(time: float, date: str) -> None:
     assert warc_date(time) == date
-
-
-def test_the_warcinfo_record_has_its_fields() -> None:
-    record = warcinfo_record("<urn:0>", STARTED, "a.warc.gz", [("operator", "A\nB")])
-    assert field(record, "WARC-Filename") == "a.warc.gz"
-    assert field(record, "WARC-Warcinfo-ID") is None
-    block = record.partition(b"\r\n\r\n")[2]
-    assert block.startswith(b"operator: A B\r\nformat: WARC File Format 1.1\r\nconformsTo: http")
 
 
 def test_a_seed_has_no_via_and_no_hops() -> None:

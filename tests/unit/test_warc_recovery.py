@@ -1,4 +1,7 @@
-"""Recovery: the files of a killed crawl are cut to whole records, however damaged their end is."""
+"""Recovery: the files of a killed crawl are cut to whole records.
+
+tests/fuzz/test_warc_fuzz.py has ends with any damage.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,7 @@ def test_recovery_renames_a_whole_file(left: Path) -> None:
     assert not left.exists()
 
 
-@pytest.mark.parametrize("kept", [2, 4, 6])
-@pytest.mark.parametrize("torn", [1, 5, 20, 100])
+@pytest.mark.parametrize(("kept", "torn"), [(2, 1), (4, 20), (6, 100)])
 def test_recovery_cuts_a_torn_record(left: Path, kept: int, torn: int) -> None:
     end = ends(left)[kept - 1]
     os.truncate(left, end + torn)
@@ -69,13 +71,6 @@ def test_recovery_cuts_garbage_at_the_end(left: Path, tail: bytes) -> None:
     (mended,) = recover(left.parent)
     assert (mended.records, mended.cut_bytes) == (7, len(tail))
     assert final(left).read_bytes() == data
-
-
-def test_recovery_cuts_a_record_with_a_wrong_checksum(left: Path) -> None:
-    data = bytearray(left.read_bytes())
-    data[-6] ^= 1
-    left.write_bytes(data)
-    assert recover(left.parent)[0].records == 6
 
 
 @pytest.mark.parametrize("kept", [0, 1])

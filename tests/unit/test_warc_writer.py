@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.exchanges import EXCHANGES, capture, exchange
 from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import Position, WarcError, WarcFiles
@@ -111,13 +109,6 @@ def test_the_event_loop_does_not_wait_for_the_end_of_a_file(tmp_path: Path) -> N
     asyncio.run(go())
     assert len(files.threads) > 2
     assert "warc" not in files.threads[:-1]
-
-
-def test_an_unwritable_folder_fails_on_open(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    writer = WarcWriter(WarcFiles(tmp_path / "file", "name", 1 << 30))
-    with pytest.raises(WarcError, match="WARC_DIR"):
-        asyncio.run(writer.open())
 
 
 def size_of_all(folder: Path) -> int:

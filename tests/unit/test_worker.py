@@ -10,17 +10,14 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl import settings as defaults
+from tests.projectsettings import of_a_crawl
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.worker import numbered, settings_of
-from webcrawl.frontier.counters import Counters, Tracked
 
 
 def settings(**overrides: Any) -> Settings:
-    made = Settings()
-    made.setmodule(defaults, priority="project")
-    made.setdict(overrides, priority="cmdline")
+    made = of_a_crawl(**overrides)
     made.freeze()
     return made
 
@@ -94,18 +91,3 @@ def test_a_worker_gets_a_feed_of_its_own(uri: str | Path, own: str) -> None:
 def test_a_feed_to_standard_output_is_refused() -> None:
     with pytest.raises(SettingError, match="FEEDS = 'stdout:' cannot be used: a file"):
         settings_of(settings(CRAWL_PROCESSES=2, FEEDS={"stdout:": {"format": "csv"}}), 2)
-
-
-def test_counts_of_another_process_are_added_up() -> None:
-    ours, theirs = Counters(links=1), Counters()
-    ours.dropped["host_cap"] = 2
-    tracked = Tracked(theirs)
-    theirs.links += 5
-    theirs.fetch_s += 0.5
-    theirs.dropped["host_cap"] += 1
-    ours.add(tracked.changes())
-    theirs.dropped["scope_deny"] += 1
-    ours.add(tracked.changes())
-    ours.add(tracked.changes())
-    assert (ours.links, ours.fetch_s) == (6, 0.5)
-    assert ours.dropped == {"host_cap": 3, "scope_deny": 1}

@@ -54,5 +54,5 @@ after some moment. So however a run ends, in the next one:
   row;
 - HOST, COUNT and NUMBERS rows agree with the links that have ended.
 
-`tests/properties/test_every_commit.py` kills crawls before and after every commit, and checks it.
+`tests/properties/test_frontier_properties.py` kills crawls right before and after commits.
 """

@@ -1,0 +1,85 @@
+"""A mistake of the user is one line on standard error and exit code 2, with every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Scrapy
+
+SEEDS = ("-a", "seeds=ufmg.br")
+BROAD = ("crawl", "broad", *SEEDS)
+PAGE = "http://127.0.0.1:8/"
+LEVELS = "CRITICAL, ERROR, WARNING, INFO or DEBUG"
+NAME = "SCOPE_SUFFIX is not a setting; did you mean SCOPE_SUFFIXES?"
+VALUE = "DOWNLOAD_DELAY = 'soon' cannot be used: a number of seconds"
+
+MISTAKES: list[tuple[tuple[str, ...], str]] = [
+    ((*BROAD, "-s", "SCOPE_SUFFIX=.br"), NAME),
+    ((*BROAD, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
+    ((*BROAD, "-s", "SCOPE_DENY=(("), "SCOPE_DENY = '((' cannot be used: not a host, and not"),
+    (("crawl", "broad", "-a", "seed=x"), "-a seed= is not an argument; did you mean -a seeds=?"),
+    (("crawl", "brod", *SEEDS), "there is no spider 'brod'; did you mean broad?"),
+    (("crawl", "nosuch", *SEEDS), "there is no spider 'nosuch'; there are broad"),
+    # Scrapy reads these settings before the check
+    ((*BROAD, "-s", "LOG_LEVEL=LOUD"), f"LOG_LEVEL = 'LOUD' cannot be used: {LEVELS}"),
+    ((*BROAD, "-s", "LOG_FILE=no/log"), "LOG_FILE = 'no/log' cannot be used: a file that can be"),
+    ((*BROAD, "-s", "ASYNCIO_EVENT_LOOP=no.Loop"), "ASYNCIO_EVENT_LOOP = 'no.Loop' cannot be used"),
+    (("fetch", PAGE, "-s", "SCOPE_SUFFIX=.br"), NAME),
+    (("view", PAGE, "-s", "SCOPE_SUFFIX=.br"), NAME),
+    (("parse", "--spider=broad", PAGE, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
+    (("shell", PAGE, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
+    (("trace", PAGE, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
+    (("trace", PAGE, "-s", "USER_AGENTS=x"), "USER_AGENTS is not a setting; did you mean "),
+    (("report", "/none"), "/none is not a folder"),
+    (("report", ".", "--crawl", "1"), ". has no crawl log: no crawl-1-*.jsonl"),
+    (("report", ".", "--in-degree", "a/b"), "--in-degree a/b is not a domain"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"), MISTAKES, ids=[" ".join(each) for each, _ in MISTAKES]
+)
+def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line: str) -> None:
+    command, *others = arguments
+    done = scrapy(command, "-s", "LOG_LEVEL=WARNING", *others)
+    assert (done.returncode, done.stdout) == (2, "")
+    (said,) = done.stderr.splitlines()
+    assert line in said
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("trace", "give one or more URLs"),
+        ("report", "give one folder"),
+        ("warccheck", "give one or more WARC files"),
+    ],
+)
+def test_a_call_without_its_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:
+    done = scrapy(command)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in done.stderr.splitlines()[-1]
+
+
+SPIDERS = {
+    "a broad one": ("from webcrawl.spiders.broad import BroadSpider as Base", "JOB_DIR"),
+    "with our scheduler": ("from scrapy import Spider as Base", "DOWNLOAD_DELYA"),
+}
+
+
+@pytest.mark.parametrize(("base", "setting"), SPIDERS.values(), ids=SPIDERS)
+def test_settings_of_a_spiders_file_are_checked(
+    scrapy: Scrapy, tmp_path: Path, base: str, setting: str
+) -> None:
+    file = tmp_path / "theirs.py"
+    own = f"    name = 'theirs'\n    custom_settings = {{'{setting}': 1}}\n"
+    file.write_text(f"{base}\n\nclass Theirs(Base):\n{own}")
+    done = scrapy("runspider", str(file), *SEEDS, "-s", "LOG_LEVEL=WARNING")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{setting} is not a setting; did you mean ")
+    file.write_text(file.read_text().replace(f"{{'{setting}': 1}}", "{'DOWNLOAD_DELAY': -1}"))
+    done = scrapy("runspider", str(file), *SEEDS, "-s", "LOG_LEVEL=WARNING")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("DOWNLOAD_DELAY = -1 cannot be used: ")
