@@ -249,7 +249,7 @@ class FrontierServer(Frontier):
         """When an `acquire` of any process may give leases of `lane`."""
         if self.whole is not None and self.whole.is_held:
             return inf
-        if self.goal:
+        if (self.target or self.whole is not None) and self.goal:  # most often there is no target
             is_page = lane is Lane.PAGES
             missing = self._room if is_page else self._missing_pages(time.monotonic())
             if missing <= 0:
@@ -266,11 +266,10 @@ class FrontierServer(Frontier):
     @property
     def _room(self) -> int:
         """How many pages may be leased now."""
-        if not self.goal:
-            return _NO_TARGET
-        if self.whole is not None:
-            return self.whole.places - self.whole.answered - self.out
-        return self.target - self.lowest_target
+        whole = self.whole
+        if whole is None:
+            return self.target - self.lowest_target if self.target else _NO_TARGET
+        return whole.places - whole.answered - self.out if whole.goal else _NO_TARGET
 
     def places_changed(self) -> None:
         """`whole` has other places for this machine."""
