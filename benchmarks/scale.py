@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from benchmarks.scale_model import (
     time_of_share,
 )
 from benchmarks.scale_web import Domains, common_crawl, of_list, with_budgets, with_heavy
-from webcrawl.cluster.buckets import HUBS_MAX, Buckets
+from webcrawl.cluster.buckets import BUCKETS, HUBS_MAX
 from webcrawl.settings import DOWNLOAD_DELAY
 from webcrawl.wording import needs_extra
 
@@ -150,7 +151,8 @@ def simulated(web: Sequence[Domains], arguments: argparse.Namespace) -> Iterator
 
 
 def on_hubs(buckets: Sequence[Hosts], hubs: int) -> list[Hosts]:
-    return [joined(buckets[first:end]) for first, end in Buckets(hubs).ranges]
+    ends = [hub * BUCKETS // hubs for hub in range(hubs + 1)]
+    return [joined(buckets[first:end]) for first, end in pairwise(ends)]
 
 
 def times_of(

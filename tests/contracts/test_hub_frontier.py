@@ -21,9 +21,9 @@ from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subj
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Lane, Link
+from webcrawl.frontier.lease import Lane, Link, Returned
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import Exit, Orders, frame
+from webcrawl.hub.wire import Answers, Exit, Orders, Status, frame
 from webcrawl.hub.wire import encode as encode_message
 
 BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
@@ -237,6 +237,36 @@ def test_garbage_from_the_bus_is_none_of_their_messages() -> None:
         machines.sessions.receive(encode(bad))
         assert not machines.sessions._fetchers
         assert not fetcher.is_connected
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\0\0\0\1\xc1", frame(encode_message(Answers(99, [], Status(0, 0, False, False))))]
+)
+def test_a_fetcher_joins_again_after_a_message_that_it_cannot_carry_out(garbage: bytes) -> None:
+    async def check(machines: Machines) -> None:
+        fetcher = machines.fetcher()
+        recalled: list[None] = []
+        fetcher.give_back = lambda of_host: recalled.append(None)
+        life = machines.start(fetcher)
+        await fetcher.put([link("http://a/")], 0.0)
+        (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
+        number = fetcher._stream.received + 1
+        session = fetcher._stream.session
+        fetcher.receive(encode(Packet(session, number, 0, 0.0, 1_000.0, garbage)))
+        assert recalled == [None]
+        fetcher.tick()
+        await fetcher.release([(lease, Returned())], 0.0)  # of the lost stream
+        assert await fetcher.put([link("http://b/")], 0.0) == 1
+        assert len(machines.sessions._fetchers) == 2
+        for _ in range(16):
+            fetcher.tick()
+            await asyncio.sleep(0)
+            machines.sessions.tick()
+        assert len(machines.sessions._fetchers) == 1
+        assert len(await fetcher.acquire(0.0, 2, Lane.ADMISSIONS)) == 2
+        life.cancel()
 
     run(check)
 

@@ -17,7 +17,7 @@ from tests.unit.test_hub_records import Records
 from webcrawl.cluster import packets, peers
 from webcrawl.cluster.letters import MailRows, read_rows
 from webcrawl.cluster.packets import Ask, Brief, BriefPart, BriefParts, Hello, Over, Packet, Welcome
-from webcrawl.cluster.peers import PeerHello, PeerPacket, PeerWelcome
+from webcrawl.cluster.peers import PeerHello, PeerWelcome
 from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
 from webcrawl.frontier.lease import Link, RobotsTask
 from webcrawl.frontier.mailbox import FoundLink, Mail, RobotsAsked, RobotsFailed
@@ -37,9 +37,8 @@ MESSAGES = [
     encode(Packet("name.1", 1, 0, 1.0, 1.0, b"name")),
     encode(Hello("name", "place", "crawl", "h", "", 0, "name.1", 1.0)),
     encode(BriefPart("name", 0, 1, encode(BRIEF))),
-    encode(PeerPacket(1, "name", 1, 1.0, 1.0, b"name")),
-    encode(PeerHello(1, "name", "crawl", False, 1.0)),
-    encode(PeerWelcome(1, "name", False, 1.0, 1.0)),
+    encode(PeerHello("crawl", "1.name", False, 1.0)),
+    encode(PeerWelcome("1.name", False, 1.0, 1.0)),
 ]
 RECORDS = [
     json.encode(CrawlRecord("1", "name", "h")),

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from webcrawl.cluster.turns import AGAIN_S, Asker, Owner
+from webcrawl.cluster.turns import AGAIN_S, Asker, Out, Owner, Turns
 
 HUBS, IP_DELAY_S, CAP = 3, 1.0, 40
 FETCH_S, LOST_S = 3.0, 8.0
@@ -47,9 +47,7 @@ class World:
             used, wished = hub.asker.begin(there, was_lost=was_lost)
             if was_lost:
                 hub.unsent = {a for a in hub.unsent if owner_of(a) != there}
-            hub.say(there, "uses", used)
-            for address in wished:
-                hub.say(there, "wish", address)
+            self.ways[here, there].append(Turns(using=used, wishes=wished))
         self.lost -= {pair, pair[::-1]}
 
     def end(self, *pair: int) -> None:
@@ -59,6 +57,7 @@ class World:
         for here, there in (pair, pair[::-1]):
             del self.ways[here, there]
             hub = self.hubs[here]
+            hub.out.pop(there, None)
             hub.owner.leaves(there)
             hub.asker.leaves(there)
             for address in [a for a in hub.unsent if owner_of(a) == there]:  # the recall
@@ -83,7 +82,7 @@ class World:
         random = self.random
         for (here, there), way in tuple(self.ways.items()):
             while way and random.random() < 0.7:
-                self.hubs[there].hear(here, *way.popleft())
+                self.hubs[there].hear(here, way.popleft())
         for hub in self.hubs:
             hub.step()
         for pair, since in tuple(self.away.items()):
@@ -108,53 +107,52 @@ class Hub:
         self.unsent: set[str] = set()
         self.again_at: dict[str, float] = {}
         self.serves_from = world.now + (0.0 if is_new else FETCH_S)
+        self.out = Out(Turns)
         self.owner = Owner(
             ip_delay_s=IP_DELAY_S,
             has_cap=world.cap > 0,
             unknown=() if is_new else range(HUBS),
-            give=lambda hub, turn: self.say(hub, "turn", turn),
-            stop=lambda hub, address: self.say(hub, "stop", address),
+            out=self.out,
         )
         self.asker = Asker(
-            ip_delay_s=IP_DELAY_S,
-            has_cap=world.cap > 0,
-            owner_of=owner_of,
-            wish=lambda owner, address, now: self.say(owner, "wish", address),
-            end=lambda owner, *what: self.say(owner, "end", *what[:-1]),
+            ip_delay_s=IP_DELAY_S, has_cap=world.cap > 0, owner_of=owner_of, out=self.out
         )
 
     @property
     def pauses(self) -> bool:
         return self.world.now < self.serves_from
 
-    def say(self, hub: int, *what: Any) -> None:
-        if hub == self.number:
-            self.hear(hub, *what)
-        elif (self.number, hub) in self.world.ways:
-            self.world.ways[self.number, hub].append(what)
+    def say(self) -> None:
+        while self.out:
+            hub, told = self.out.popitem()
+            if hub == self.number:
+                self.hear(hub, told)
+            elif (self.number, hub) in self.world.ways:
+                self.world.ways[self.number, hub].append(told)
 
-    def hear(self, sender: int, kind: str, what: Any, *more: Any) -> None:
+    def hear(self, sender: int, told: Turns) -> None:
         now = self.world.now
-        match kind:
-            case "turn":
-                turn = what._replace(from_at=max(what.from_at, now))
-                self.asker.turn(sender, turn)
-            case "stop":
-                self.asker.stop(what, now)
-            case "uses" | "wish":
-                getattr(self.owner, kind)(sender, what, now)
-            case "end":
-                next_at, pages = more
-                self.owner.end(sender, what, next_at, pages, now)
+        if told.using is not None:
+            self.owner.uses(sender, told.using, now)
+        for ended in told.ended:
+            self.owner.end(sender, ended, now)
+        for address in told.wishes:
+            self.owner.wish(sender, address, now)
+        for turn in told.turns:
+            self.asker.turn(sender, turn._replace(from_at=max(turn.from_at, now)))
+        for address in told.stops:
+            self.asker.stop(address, now)
+        self.say()
 
     def step(self) -> None:
         world, random, now = self.world, self.world.random, self.world.now
         if not self.pauses and self.serves_from:
             self.serves_from = 0.0
             self.owner.uses(self.number, (), now)
-        self.asker.look(now)
+        self.asker.check(now)
         self.owner.forget(now)
         self._count()
+        self.say()
         for address in self.asker.freed(now):
             self.again_at[address] = now
         for address in (f"{n}{letter}" for n in range(HUBS) for letter in "ab"):
@@ -162,6 +160,7 @@ class Hub:
                 if now >= world.busy[address][1]:
                     del world.busy[address]
                     self.asker.release(address, world.free_at[address])
+                    self.say()
             elif address in self.unsent:
                 if random.random() < 0.2:
                     self._ask(address)
@@ -170,7 +169,11 @@ class Hub:
 
     def _take(self, address: str) -> None:
         now = self.world.now
-        self.again_at[address] = at = self.asker.take(address, now)
+        at = self.asker.take(address, now)
+        if at and self.number in self.out:  # a turn of our own comes at once
+            self.say()
+            at = self.asker.take(address, now)
+        self.again_at[address] = at
         assert at == 0.0 or now < at <= now + AGAIN_S
         if at == 0.0 and self.world.cap and not self.asker.take_page(address):
             assert self.asker.is_full(address), "a URL would be dropped"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -13,11 +14,11 @@ from tests.sim.bus import Net, SimBus
 from tests.sim.processes import Fetcher, kill_frontier, own_frontier
 from tests.sim.web import IP_DELAY_S, LONGEST_FETCH_S, Judge, Web
 from tests.unit.virtualtime import now
-from webcrawl.cluster.addresses import BATCH_S, HubAddresses
+from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
+from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.courier import PAUSE_S
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.packets import SILENCE_S, Brief
 from webcrawl.cluster.records import CrawlRecord, Ownership
@@ -25,7 +26,6 @@ from webcrawl.cluster.service import HubService
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.cluster.several import SeveralHubs
 from webcrawl.cluster.views import State
-from webcrawl.cluster.whole import LOOK_S, STEP_S
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
@@ -120,7 +120,7 @@ class RemoteMachine(Machine):
         ]  # fmt: skip
         for each in self.remotes:
             each.machine = self
-        self._hub_of_host = Buckets(hubs).hub_of
+        self._hub_of_host = partial(hub_of, hubs=hubs)
         remote = AllHubs(self.remotes, self._hub_of_host) if hubs > 1 else self.remotes[0]
         self._unsure: dict[Lease, str] = {}  # released, and the hub has not answered
         super().__init__(web, judge, remote, net.random, bus)
@@ -182,7 +182,7 @@ class RemoteMachine(Machine):
 
 
 class HubMachine(Machine):
-    """A hub, which fetches too. One of several is a `cluster.several.Process`."""
+    """A hub, which fetches too. One of several is a `cluster.whole.Process`."""
 
     state: State = "running"
     elapsed_s = 0.0
@@ -297,35 +297,15 @@ class SimSeveralHubs(SeveralHubs):
 
     bus: SimBus
 
-    def start(self) -> None:
-        assert self.addresses is not None
-        self._tasks = [
-            asyncio.create_task(work)
-            for work in (
-                self.peers.open(),
-                self._each(PAUSE_S, self.courier.turn),
-                self._each(STEP_S, self._step),
-                self._each(LOOK_S, self._look),
-                self._each(BATCH_S, self._tick),
-            )
-        ]
-
-    async def _each(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
+    async def _repeat(  # type: ignore[override]
+        self, seconds: float, work: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        async def goes_on() -> None:
             await self.bus.goes_on()
-            await work()
-            await asyncio.sleep(seconds)
+            if (waiting := work()) is not None:
+                await waiting
 
-    async def _step(self) -> None:
-        self.whole.step()
-
-    async def _look(self) -> None:
-        if self.whole.away:
-            await self.whole._look_for_record()
-
-    async def _tick(self) -> None:
-        assert self.addresses is not None
-        self.addresses.tick()
+        await repeat(seconds, goes_on)
 
 
 class _Service(HubService):
@@ -335,9 +315,9 @@ class _Service(HubService):
         if not self._bus.is_stopped:
             await super().check()
 
-    async def tick(self) -> None:
+    def tick(self) -> None:
         if not self._bus.is_stopped:
-            await super().tick()
+            super().tick()
 
 
 def _names(random: Random) -> Callable[[], str]:

@@ -23,7 +23,8 @@ from tests.sim.network import loop_random, seeds, simulated
 from tests.sim.processes import copy_frontier, kill_frontier
 from tests.unit.virtualtime import now
 from webcrawl.cluster import courier, letters
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import OtherHubs, hub_of
+from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import BATCHES_MAX, KEPT_S, LINGER_S, PAUSE_S, Courier
 from webcrawl.cluster.letters import ROWS_MAX
@@ -45,7 +46,7 @@ class Hub:
         self.net, self.folder, self.number = net, folder, number
         self.claim = Claim("crawl", number, hubs)
         self.has_checkpoints = has_checkpoints
-        self.buckets = Buckets(hubs)
+        self.hubs = hubs
         self.refusal = ""
         self.epoch = 0
         self.applied: Counter[str] = Counter()
@@ -57,7 +58,7 @@ class Hub:
         self.epoch += 1
         self.bus = SimBus(self.net)
         self.peers = peers_of(self.bus, self.claim)
-        abroad, mail_after = self.buckets.abroad(self.number), self.claim.mail_after
+        abroad, mail_after = OtherHubs(self.number, self.hubs), self.claim.mail_after
         self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
         self._watch(self.frontier)
         self.courier = Courier(
@@ -71,7 +72,7 @@ class Hub:
         )
         if self.has_checkpoints:
             self.courier.set_kept({})
-        works = keep_sessions(self.bus, self.peers), self.courier.run()
+        works = keep_sessions(self.bus, self.peers), repeat(PAUSE_S, self.courier.turn)
         self._tasks = [asyncio.create_task(each) for each in works]
 
     def _watch(self, frontier: LocalFrontier) -> None:
@@ -120,7 +121,7 @@ class Hub:
         """The machine is lost: the last checkpoint takes its place."""
         self.kill()
         self._set_back(self.folder / "checkpoint", self.of_checkpoint)
-        mark_restored(self.folder / FOLDER, self.claim, self.epoch)
+        mark_restored(self.folder / FOLDER, self.claim, self.epoch * JUMP)
 
     def begin_empty(self) -> None:
         """The machine is lost, and has no checkpoint."""
@@ -137,7 +138,7 @@ class Hub:
     def hosts_of(self, hub: int, number: int) -> list[str]:
         """Some hosts of `hub`."""
         hosts = (f"h{n}.example" for n in count())
-        found = (host for host in hosts if self.buckets.hub_of(host) == hub)
+        found = (host for host in hosts if hub_of(host, self.hubs) == hub)
         return [next(found) for _ in range(number)]
 
     def urls_for(self, hub: int, first: int, end: int) -> list[str]:
@@ -199,7 +200,7 @@ async def test_a_receiver_that_does_not_apply_is_sent_few_batches(tmp_path: Path
     await first.put(first.urls_for(1, 0, (BATCHES_MAX + 3) * ROWS_MAX))
     await asyncio.sleep(30.0)
     assert len(second.courier._arrived) == BATCHES_MAX
-    second._tasks[1] = asyncio.create_task(second.courier.run())
+    second._tasks[1] = asyncio.create_task(repeat(PAUSE_S, second.courier.turn))
     await asyncio.sleep(3 * ROUND_S)
     assert second.applied.total() == (BATCHES_MAX + 3) * ROWS_MAX
 
@@ -335,7 +336,7 @@ def judge(hubs: list[Hub]) -> None:
         assert not hub.refusal
         assert not hub.courier.lost
         known = {url for other in hubs for url in other.put_urls}
-        mine = {url for url in known if hub.buckets.hub_of(url.split("/")[2]) == hub.number}
+        mine = {url for url in known if hub_of(url.split("/")[2], hub.hubs) == hub.number}
         assert mine - hub.applied.keys() == set()
         assert max(hub.applied.values(), default=1) == 1
         assert hub.courier.unapplied == 0

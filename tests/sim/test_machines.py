@@ -25,7 +25,7 @@ from tests.sim.test_hub import Plant
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import HubAddresses
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.fetching import HubFrontier
@@ -37,6 +37,7 @@ from webcrawl.cluster.restoring import mark_restored
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.cluster.streams import Stream
 from webcrawl.frontier.disk.frontier import FOLDER
+from webcrawl.frontier.mailbox import JUMP
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of
 
@@ -154,7 +155,7 @@ class World:
                 self.hubs[number] = self.hub(number, hubs)
             case "part" if hubs > 1:
                 other = (number + random.randrange(1, hubs)) % hubs
-                hub.bus.part(peer_subject(other), random.expovariate(1 / 20))
+                hub.bus.part(peer_subject(other, number), random.expovariate(1 / 20))
             case "checkpoint":
                 self._make_checkpoint(hub, number)
             case "restore" if number in self.saved:
@@ -186,8 +187,8 @@ class World:
         folder, judge = self.folder / str(number) / FOLDER, self.judge
         shutil.rmtree(folder)
         shutil.copytree(self.folder / f"saved {number}", folder)
-        mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number])
-        lost = {host for host in self.web.hosts if Buckets(hubs).hub_of(host) == number}
+        mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number] * JUMP)
+        lost = {host for host in self.web.hosts if hub_of(host, hubs) == number}
         since = judge.answers - self.saved[number].done
         judge.excused += Counter({u: n for u, n in since.items() if host_of(u) in lost})
         judge._known -= lost  # what robots.txt has said

@@ -14,8 +14,9 @@ from tests.sim.network import loop_random, seeds, simulated
 from tests.sim.web import LONGEST_FETCH_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Letter
-from webcrawl.cluster.peers import PeerPacket, _encode, peer_subject
+from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Letter, Packet
+from webcrawl.cluster.peers import Listener, _encode, peer_subject
+from webcrawl.hub.wire import frame
 
 LOST_S = 2 * SILENCE_S + LONGEST_FETCH_S
 A_BEGIN_S = 3 * TICK_S  # within which a session begins, if nothing is lost
@@ -40,11 +41,9 @@ class Hub:
         self.ended_at: dict[int, float] = {}
         self.heard: dict[int, int] = {}
         self._told: dict[int, int] = {}
-        self.peers.on_letter(Number, self._hear)
-        self.peers.on_letter(Text, lambda hub, letter: None)
-        self.peers.on_begin(self._begin)
-        self.peers.on_end(self._end)
-        self.peers.on_lost(lambda hub: self.happened.append(("lost", hub)))
+        letters = {Number: self._hear, Text: lambda hub, letter: None}
+        lost = lambda hub: self.happened.append(("lost", hub))  # noqa: E731
+        self.peers.add(Listener(letters, self._begin, self._end, lost))
         self._life = asyncio.create_task(keep_sessions(self.bus, self.peers))
 
     def _begin(self, hub: int, was_lost: bool) -> None:
@@ -97,6 +96,11 @@ def happened_of(*hubs: Hub) -> Iterator[list[tuple[object, ...]]]:
     for hub in hubs:
         yield list(hub.happened)
         hub.happened.clear()
+
+
+def spoiled(hub: Hub, data: bytes) -> bytes:
+    """A packet with `data` as a letter, the second one that `hub` gets from hub 1."""
+    return _encode(Packet(hub.peers._peers[1].session, 2, 0, now(), now(), frame(data)))
 
 
 @simulated
@@ -212,8 +216,7 @@ async def test_a_hub_that_sends_garbage_again_and_again_is_named_once_a_minute(
     caplog.set_level(logging.INFO)
     _, first, _ = await pair()
     for _ in range(70):
-        packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), b"garbage")
-        first.peers.receive(_encode(packet))
+        first.peers.receive(1, spoiled(first, b"garbage"))
         await asyncio.sleep(TICK_S)
     lines = [record.getMessage() for record in caplog.records]
     assert sum("cannot be carried out" in line for line in lines) == 2
@@ -226,8 +229,7 @@ async def test_a_letter_whose_text_is_not_unicode_is_no_fault_of_ours(
 ) -> None:
     _, first, _ = await pair()
     data = _encode(Text("?")).replace(b"?", b"\xff")
-    packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), data)
-    first.peers.receive(_encode(packet))
+    first.peers.receive(1, spoiled(first, data))
     assert not first.is_whole
     assert [record.exc_info for record in caplog.records] == [None]
 
@@ -238,12 +240,11 @@ async def test_what_cannot_be_carried_out_ends_the_session_and_not_the_hub() -> 
     for data in (
         b"\xc1",
         b"\x93\x01\x02\x03",
-        _encode(PeerPacket(7, "x", 1, 0.0, 0.0, b"data")),
+        _encode(Packet("1.x", 1, 0, 0.0, 0.0, b"data")),
     ):
-        first.peers.receive(data)
+        first.peers.receive(1, data)
     assert first.is_whole
-    packet = PeerPacket(1, first.peers._peers[1].session, 2, now(), now(), b"garbage")
-    second.bus.publish(peer_subject(0), _encode(packet))
+    second.bus.publish(peer_subject(0, 1), spoiled(first, b"garbage"))
     second._told[0] += 1  # `first` misses a number
     second.tell(0)
     await asyncio.sleep(A_BEGIN_S)
@@ -285,7 +286,7 @@ async def test_whatever_befalls_them_hubs_find_each_other_again(
         return handle
 
     for number, hub in enumerate(hubs):
-        hub.peers.on_lost(lost_by(number))
+        hub.peers.add(Listener({}, lost=lost_by(number)))
     for _ in range(150):
         await asyncio.sleep(random.expovariate(1 / 3.0))
         number = random.randrange(3)
@@ -298,7 +299,7 @@ async def test_whatever_befalls_them_hubs_find_each_other_again(
             case "kill":
                 victim.kill()
                 hubs[number] = Hub(net, number, 3)
-                hubs[number].peers.on_lost(lost_by(number))
+                hubs[number].peers.add(Listener({}, lost=lost_by(number)))
             case "tell":
                 for other in victim.others:
                     victim.tell(other)

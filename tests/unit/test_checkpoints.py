@@ -21,7 +21,7 @@ from xxhash import xxh3_64_hexdigest
 from tests.contracts.frontier import link
 from tests.mailing import receive
 from webcrawl.cluster import checkpoints
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import OtherHubs, hub_of
 from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
@@ -81,14 +81,13 @@ KILLER = Killer()
 
 
 def host_in(hub: int) -> str:
-    buckets = Buckets(HUBS)
     names = (f"host{number}.example" for number in range(100))
-    return next(name for name in names if buckets.hub_of(name) == hub)
+    return next(name for name in names if hub_of(name, HUBS) == hub)
 
 
 def hub_in(jobdir: Path) -> LocalFrontier:
     policy = Policy(politeness=Politeness(0.0, 0.0))
-    return LocalFrontier(jobdir, policy, abroad=Buckets(HUBS).abroad(HUB))
+    return LocalFrontier(jobdir, policy, abroad=OtherHubs(HUB, HUBS))
 
 
 async def put(frontier: LocalFrontier, *names: str, hub: int = HUB) -> None:
@@ -271,9 +270,9 @@ def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> Non
     assert asyncio.run(outbox()) == {0: (1, 1)}
     claim = replace(CLAIM, mail_after=JUMP)
     for _ in range(2):
-        restore_in_place(tmp_path, claim, epoch=1)
+        restore_in_place(tmp_path, claim, JUMP)
     assert asyncio.run(outbox()) == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
-    restore_in_place(tmp_path, claim, epoch=9)
+    restore_in_place(tmp_path, claim, 9 * JUMP)
     assert asyncio.run(outbox()) == {0: (1, 9 * JUMP + 1), 2: (9 * JUMP + 1, 9 * JUMP)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from tests.unit import virtualtime
 from tests.unit.test_hub_records import Process, Records
 from webcrawl.cluster.bus import Entry, Refused
 from webcrawl.cluster.claims import (
-    ABANDONED_S,
     Claim,
     ClaimError,
     claim_number,
@@ -22,11 +22,15 @@ from webcrawl.cluster.claims import (
 from webcrawl.cluster.packets import SILENCE_S
 from webcrawl.cluster.records import CRAWL, CrawlRecord
 
+NAMES = map(str, count(1))
 
-def claim(records: Records, crawl: str = "A", settings: str = "hash", hubs: int = 2) -> Claim:
+
+def claim(
+    records: Records, crawl: str = "A", settings: str = "hash", hubs: int = 2, claimant: str = ""
+) -> Claim:
     async def test() -> Claim:
         wanted = CrawlRecord("1", crawl, settings, hubs)
-        return await claim_number(records, wanted, "someone", lambda line: None)
+        return await claim_number(records, wanted, claimant or next(NAMES))
 
     return virtualtime.run(test())
 
@@ -47,29 +51,14 @@ def test_each_process_claims_the_lowest_number_without_owner_and_the_first_gives
         claim(records)
 
 
-def test_a_claim_of_a_process_that_died_before_it_began_can_be_claimed_again() -> None:
+def test_a_process_that_died_before_it_kept_its_claim_claims_the_same_number_again() -> None:
     records = Records()
-    died = claim(records)
     begin(records, claim(records))
-    assert claim(records) == died
-
-
-def test_a_claim_that_begins_meanwhile_is_left() -> None:
-    records = Records()
-    first = claim(records)
-    begin(records, claim(records))
-
-    async def test() -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(ABANDONED_S / 2, records.entries.update, begun.entries)
-        wanted = CrawlRecord("1", "B", "hash", 2)
-        await claim_number(records, wanted, "someone", lambda line: None)
-
-    begun = Records()
-    begun.entries, begun._revision = dict(records.entries), 100
-    begin(begun, first)
+    died = claim(records, claimant="host:/job")
+    assert claim(records, claimant="host:/job") == died
+    begin(records, died)
     with pytest.raises(Refused, match="all 2 hubs have owners"):
-        virtualtime.run(test())
+        claim(records, claimant="host:/job")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +91,7 @@ def test_a_hub_that_lives_writes_lost_records_again_before_another_crawl_begins(
         loop = asyncio.get_running_loop()
         loop.call_later(2.0, records.entries.update, written.entries)
         wanted = CrawlRecord("1", "B", "hash", 2)
-        return await claim_number(records, wanted, "someone", lambda line: None)
+        return await claim_number(records, wanted, "someone")
 
     process.check(2.0)
     written = Records()

@@ -10,7 +10,7 @@ import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import OtherHubs, hub_of
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.commands.frontier import Command as ShowFrontier
 from webcrawl.config.joining import claim
@@ -27,7 +27,7 @@ HUB, HUBS = 1, 3
 @pytest.fixture
 def jobdir(tmp_path: Path) -> Path:
     async def begin() -> None:
-        frontier = LocalFrontier(tmp_path, Policy(), abroad=Buckets(HUBS).abroad(HUB))
+        frontier = LocalFrontier(tmp_path, Policy(), abroad=OtherHubs(HUB, HUBS))
         await frontier.put([Link(url_of(hub), host_of(hub)) for hub in range(HUBS)], 1.0)
         await frontier.close()
 
@@ -38,7 +38,7 @@ def jobdir(tmp_path: Path) -> Path:
 
 def host_of(hub: int) -> str:
     names = (f"{number}.test" for number in range(100))
-    return next(name for name in names if Buckets(HUBS).hub_of(name) == hub)
+    return next(name for name in names if hub_of(name, HUBS) == hub)
 
 
 def url_of(hub: int) -> str:

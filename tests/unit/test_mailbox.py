@@ -420,7 +420,7 @@ def set_back(folder: Path, hubs: Sequence[int]) -> None:
     """Let the numbers of the closed store in `folder` jump."""
     db = Database(folder)
     numbers = json.loads(db.get(rows.NUMBERS) or b"")
-    jump(numbers["mail"], hubs, after=0, owners=1)
+    jump(numbers["mail"], hubs, after=0, at_least=JUMP)
     db.put(rows.NUMBERS, json.dumps(numbers).encode())
     db.commit()
     db.close()

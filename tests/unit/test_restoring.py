@@ -41,12 +41,12 @@ def test_a_hub_whose_owner_renews_its_record_is_not_restored() -> None:
 def test_a_hub_that_was_killed_is_restored_after_a_while_and_one_that_has_ended_at_once() -> None:
     records, time = Records(), Time(None)
     process = served(records)
-    assert asyncio.run(refuse_if_owned(records, "A", 0, time.sleep)) == 1
+    asyncio.run(refuse_if_owned(records, "A", 0, time.sleep))
     assert time.now == SILENCE_S
     process.end("")
-    assert asyncio.run(refuse_if_owned(records, "A", 0, time.sleep)) == 1
+    asyncio.run(refuse_if_owned(records, "A", 0, time.sleep))
+    asyncio.run(refuse_if_owned(records, "B", 0, time.sleep))  # of another crawl
     assert time.now == SILENCE_S
-    assert asyncio.run(refuse_if_owned(records, "B", 0, time.sleep)) == 0, "of another crawl"
 
 
 def bus_of(hubs: int, epoch: int = 4, version: str = "1") -> Records:
@@ -59,11 +59,11 @@ def bus_of(hubs: int, epoch: int = 4, version: str = "1") -> Records:
 
 
 def test_an_empty_hub_is_of_the_crawl_on_the_bus(tmp_path: Path) -> None:
-    claim = asyncio.run(claim_of(bus_of(3), "1", 1))
+    claim = asyncio.run(claim_of(bus_of(3), "1", 1, 4 * JUMP))
     begin(tmp_path / "job", claim)
     assert claim == read_claim(tmp_path / "job")
     assert (claim.crawl, claim.number, claim.hubs) == ("A", 1, 3)
-    assert claim.mail_after == 4 * JUMP, "three owners before may have been restored"
+    assert claim.mail_after == 4 * JUMP
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_a_hub_that_the_crawl_does_not_have_is_refused(
     bus: Records, hub: int, problem: str
 ) -> None:
     with pytest.raises(Refused, match=problem):
-        asyncio.run(claim_of(bus, "1", hub))
+        asyncio.run(claim_of(bus, "1", hub, JUMP))

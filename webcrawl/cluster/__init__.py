@@ -17,7 +17,7 @@ socket pair: server, member and client are the same.
 - `buckets`: which hub has a host
 - `packets`: what is sent on the subjects
 - `streams`: one end of the messages between a hub and a fetcher, carried by one session after
-  another
+  another; or between two hubs, in one session
 - `sessions`: the hub's end of all of them; `fetching`: the fetcher's end of one; `allhubs`: the
   frontiers of several hubs as one
 - `ages`: times on their way from one machine's clock to the other's

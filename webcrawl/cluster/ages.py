@@ -8,66 +8,43 @@ what a fetcher has asked looks asked later, which is polite.
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf
+from typing import Final, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from webcrawl.frontier.lease import Outcome, Resolved, RobotsFetched
-from webcrawl.hub.wire import (
-    Acquire,
-    Answers,
-    Call,
-    Calls,
-    Message,
-    Put,
-    Release,
-    Status,
-    Steer,
-    WakeUp,
+from webcrawl.hub.wire import Answers, Calls, Message, Release, Steer, WakeUp
+
+# The fields of calls, outcomes and `Status` that are times of the sender's clock.
+_TIMES: Final = frozenset(
+    {"now", "asked_at", "ended_at", "expires_at", "next_page_at", "next_admission_at"}
 )
+
+S = TypeVar("S", bound=Struct)
 
 
 def shifted(message: Message, by_s: float) -> Message:
     """`message` with its times set forward by `by_s`. 0.0 ("none", "now") and inf stay."""
     match message:
         case Calls():
-            return replace(message, calls=[_call(call, by_s) for call in message.calls])
+            calls = [_shifted(call, by_s) for call in message.calls]
+            for n, call in enumerate(calls):
+                if isinstance(call, Release):
+                    done = [(key, _shifted(outcome, by_s)) for key, outcome in call.done]
+                    calls[n] = replace(call, done=done)
+            return replace(message, calls=calls)
         case Answers() | WakeUp() | Steer():
-            return replace(message, status=_status(message.status, by_s))
+            return replace(message, status=_shifted(message.status, by_s))
     return message
 
 
-def _call(call: Call, by_s: float) -> Call:
-    match call:
-        case Put() | Acquire():
-            return replace(call, now=call.now + by_s)
-        case Release():
-            done = [(key, _outcome(outcome, by_s)) for key, outcome in call.done]
-            return replace(call, done=done, now=call.now + by_s)
-    return call
+def _shifted(value: S, by_s: float) -> S:
+    times = {name: getattr(value, name) for name in _times_of(type(value))}
+    return replace(value, **{name: at + by_s for name, at in times.items() if 0.0 < at < inf})
 
 
-def _outcome(outcome: Outcome, by_s: float) -> Outcome:
-    if isinstance(outcome, Resolved):
-        return replace(outcome, expires_at=_later(outcome.expires_at, by_s))
-    if not outcome.ended_at:  # no clock of a host is touched
-        return outcome
-    times = {
-        "asked_at": _later(outcome.asked_at, by_s),
-        "ended_at": _later(outcome.ended_at, by_s),
-    }
-    if isinstance(outcome, RobotsFetched):
-        times["expires_at"] = _later(outcome.expires_at, by_s)
-    return replace(outcome, **times)
-
-
-def _status(status: Status, by_s: float) -> Status:
-    return replace(
-        status,
-        next_page_at=_later(status.next_page_at, by_s),
-        next_admission_at=_later(status.next_admission_at, by_s),
-    )
-
-
-def _later(at: float, by_s: float) -> float:
-    return at + by_s if 0.0 < at < inf else at
+@cache
+def _times_of(kind: type[Struct]) -> frozenset[str]:
+    return _TIMES.intersection(kind.__struct_fields__)

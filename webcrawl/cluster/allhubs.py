@@ -76,7 +76,7 @@ class AllHubs(ClientFrontier):
     """The frontier of a fetcher with several hubs, `hubs[k]` that of hub k, all on one bus."""
 
     def __init__(self, hubs: Sequence[HubFrontier], hub_of_host: Callable[[str], int]) -> None:
-        """`hub_of_host`: the number of the hub that has a canonical host (`Buckets`)."""
+        """`hub_of_host`: the number of the hub that has a canonical host (`buckets`)."""
         super().__init__()
         self.bus = hubs[0].bus
         self.bus.on_lost = self.end_session

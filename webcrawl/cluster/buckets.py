@@ -10,7 +10,6 @@ Addresses and names without a dot are their own domain (`parse.domains`).
 from __future__ import annotations
 
 from importlib.metadata import version
-from itertools import pairwise
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
@@ -27,38 +26,22 @@ def bucket_of(host: str) -> int:
     return xxh3_64_intdigest(registered_domain(host).encode()) % BUCKETS
 
 
-class Buckets:
-    """The buckets of each of `hubs` hubs: as many for each, give or take one.
+def hub_of(host: str, hubs: int) -> int:
+    """The hub, of `hubs` hubs, that has a canonical `host`. O(1), see `bucket_of`.
 
-    ranges -- by hub: its first bucket, and the first one behind it
+    Each hub has as many buckets in a row, give or take one: hub k begins at k * BUCKETS // hubs.
     """
-
-    def __init__(self, hubs: int) -> None:
-        if not 1 <= hubs <= HUBS_MAX:
-            raise ValueError(f"{hubs} hubs: allowed are 1 to {HUBS_MAX}")
-        ends = [hub * BUCKETS // hubs for hub in range(hubs + 1)]
-        self.ranges: Final = tuple(pairwise(ends))
-        self._hubs = [
-            hub for hub, (first, end) in enumerate(self.ranges) for _ in range(first, end)
-        ]
-
-    def hub_of(self, host: str) -> int:
-        """The hub that has a canonical `host`. O(1), see `bucket_of`."""
-        return self._hubs[bucket_of(host)]
-
-    def abroad(self, hub: int) -> Abroad:
-        """The other hubs, as `hub` sees them."""
-        return Abroad(self, hub)
+    return ((bucket_of(host) + 1) * hubs - 1) // BUCKETS
 
 
-class Abroad:
-    """A `frontier.mailbox.Abroad`: the hubs of `buckets` except `hub`."""
+class OtherHubs:
+    """A `frontier.mailbox.Abroad`: the hubs of a crawl except hub `number`."""
 
-    def __init__(self, buckets: Buckets, hub: int) -> None:
-        self._hubs = buckets._hubs
-        self._hub = hub
+    def __init__(self, number: int, hubs: int) -> None:
+        self._number = number
+        self._hubs = hubs
 
     def hub_of(self, host: str) -> int | None:
         """The hub that has a canonical `host`; None if it is our own."""
-        hub = self._hubs[bucket_of(host)]
-        return None if hub == self._hub else hub
+        hub = hub_of(host, self._hubs)
+        return None if hub == self._number else hub

@@ -26,7 +26,7 @@ import re
 import ssl
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -42,6 +42,7 @@ from nats.js.errors import (
 )
 
 from webcrawl.cluster.address import Address, Server
+from webcrawl.frontier.store import StoreError
 from webcrawl.textfile import read_text
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,21 @@ async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
             task.cancel()
         done, left = await asyncio.wait(left, timeout=CLOSE_S)
         await asyncio.gather(*done, return_exceptions=True)
+
+
+async def repeat(seconds: float, work: Callable[[], Awaitable[None] | None]) -> None:
+    """Do `work` again and again, with `seconds` between, until this task is cancelled."""
+    while True:
+        try:
+            waiting = work()
+            if waiting is not None:
+                await waiting
+        except StoreError as error:  # the crawl ends by it
+            logger.debug("A round of the hub ends: %s", error)
+            return
+        except Exception:  # our own fault: the crawl goes on, or its allowance runs out
+            logger.exception("The hub failed in its round")
+        await asyncio.sleep(seconds)
 
 
 class _Client(Client):

@@ -4,14 +4,13 @@ With several hubs, the number decides which hosts a frontier has. So it is claim
 frontier is opened, once, and stays in `hub.json` in JOBDIR. The first claim also gives the crawl
 its ID. `records` takes over from there.
 
-A number that was claimed and not begun belongs to a process that opens its frontier now, or has
-died: after ABANDONED_S another process may claim it.
+The record of a claim names the JOBDIR. So a process that dies between claim and `hub.json` claims
+the same number again in its next run.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +30,6 @@ from webcrawl.wording import printable
 
 NAME: Final = "hub.json"  # in JOBDIR
 WIPED_S: Final = 3.0  # a hub that lives has written a lost record again
-ABANDONED_S: Final = 60.0
-_LOOK_S: Final = 1.0
 
 
 class Claim(Struct, frozen=True):
@@ -74,36 +71,24 @@ def write_claim(jobdir: Path, claim: Claim) -> None:
         raise ClaimError(f"{jobdir / NAME} cannot be written: {error.strerror}") from None
 
 
-async def claim_number(
-    bus: Bus, wanted: CrawlRecord, owner: str, say: Callable[[str], None]
-) -> Claim:
-    """Claim the lowest number without an owner, for the new process `owner`. BusError, Refused.
+async def claim_number(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:
+    """Claim the lowest number without an owner, for a new JOBDIR. BusError, Refused.
 
-    `wanted` is the crawl as this process would begin it, with an ID that no crawl had before.
+    `wanted` is the crawl as this process would begin it, with an ID that no crawl had before;
+    `claimant` is a name that no other JOBDIR has.
     """
     crawl = await _join(bus, wanted)
-    waited_s, abandoned = 0.0, dict[int, int]()  # revisions of claims that have not begun
-    while True:
-        for number in range(crawl.hubs):
-            found, revision = await read(bus, hub_subject(number), OwnerRecord)
-            if found is not None and found.crawl == crawl.id:
-                if found.has_begun or abandoned.setdefault(number, revision) != revision:
-                    abandoned.pop(number, None)
-                    continue
-                if waited_s < ABANDONED_S:
-                    continue
-            mine = OwnerRecord(crawl.id, owner, 0, is_free=True, has_begun=False)
-            if await bus.put(hub_subject(number), json.encode(mine), revision) is not None:
-                return Claim(crawl.id, number, crawl.hubs)
-        if not abandoned:
-            line = (
-                f"all {crawl.hubs} hubs have owners: without JOBDIR this machine fetches for them"
-            )
-            raise Refused(line)
-        if not waited_s:
-            say(f"waits for hub {min(abandoned)}, which has not begun")
-        await asyncio.sleep(_LOOK_S)
-        waited_s += _LOOK_S
+    for number in range(crawl.hubs):
+        found, revision = await read(bus, hub_subject(number), OwnerRecord)
+        if found is not None and found.crawl == crawl.id and found.owner != claimant:
+            continue
+        mine = json.encode(OwnerRecord(crawl.id, claimant, 0, is_free=True))
+        if await bus.put(hub_subject(number), mine, revision) is not None:
+            return Claim(crawl.id, number, crawl.hubs)
+    raise Refused(
+        f"all {crawl.hubs} hubs have owners: without JOBDIR this machine fetches for them. In the"
+        " place of one that is lost: scrapy hub"
+    )
 
 
 async def _join(bus: Bus, wanted: CrawlRecord) -> CrawlRecord:

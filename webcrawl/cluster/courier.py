@@ -21,7 +21,6 @@ Memory: BATCHES_MAX batches for each other hub.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -40,11 +39,10 @@ from webcrawl.cluster.letters import (
     read_rows,
     write_rows,
 )
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.mailbox import JUMP
-from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -112,25 +110,11 @@ class Courier:
         self._synced_out: Mapping[int, tuple[int, int]] = {}
         self._synced_in: Mapping[int, int] = {}
         self._synced_at = clock()
-        peers.on_begin(self._begin)
-        peers.on_end(self._end)
-        peers.on_letter(MailRows, self._take_rows)
-        peers.on_letter(MailApplied, self._take_applied)
+        letters: Letters = {MailRows: self._take_rows, MailApplied: self._take_applied}
+        peers.add(Listener(letters, self._begin, self._end))
 
     def __repr__(self) -> str:
         return f"<Courier: {self.unapplied} to be applied elsewhere, {len(self._arrived)} here>"
-
-    async def run(self) -> None:
-        """Carry mail until this task is cancelled."""
-        while True:
-            try:
-                await self.turn()
-            except StoreError as error:  # the crawl ends by it
-                logger.debug("The courier ends: %s", error)
-                return
-            except Exception:  # our own fault: the mail stays, and is carried later
-                logger.exception("The courier failed in its round")
-            await asyncio.sleep(PAUSE_S)
 
     def set_kept(self, inbox: Mapping[int, int]) -> None:
         """The last checkpoint has `inbox`: what is in it is kept. There are checkpoints."""

@@ -116,6 +116,7 @@ class HubFrontier(RemoteFrontier):
         self._asked = ""  # the session that was asked for last
         self._gives_up = self._is_leaving = False
         self._ticks = 0  # since the last session
+        self._subscribing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<HubFrontier {len(self._keys)} leased, {self._stream!r}>"
@@ -266,11 +267,11 @@ class HubFrontier(RemoteFrontier):
         """Take a message from the bus."""
         try:
             message = read_by_fetcher(data)
-            if isinstance(message, Packet):
-                self._take(message)
         except DecodeError:
             return
         match message:
+            case Packet():
+                self._take(message)
             case Welcome() if message.session == self._asked and not self.is_connected:
                 self._begin(message)
             case Refusal(session) if session == self._asked:
@@ -280,7 +281,14 @@ class HubFrontier(RemoteFrontier):
 
     def _take(self, packet: Packet) -> None:
         had_session = self.is_connected
-        self._stream.receive(packet)
+        try:
+            self._stream.receive(packet)
+        except Exception as error:  # of the message, or our own in carrying it out
+            line = "%s has sent what cannot be carried out, and this process joins again: %r"
+            own = None if isinstance(error, DecodeError) else error
+            logger.error(line, self._hub.capitalize(), error, exc_info=own)
+            self._join_again()
+            return
         if had_session and not self.is_connected:  # a gap
             self._begin_again()
 
@@ -332,6 +340,18 @@ class HubFrontier(RemoteFrontier):
         self._next_at = (0.0, 0.0)
         self._is_finished = self.is_ending = self.has_exited = False
         self.on_renewed()  # it may have been restored from a checkpoint
+
+    def _join_again(self) -> None:
+        """As another fetcher: the stream so far has a message that is lost.
+
+        The hub misses the fetcher that this process was, and takes its leases back.
+        """
+        self.end_session()
+        self.on_recall()  # of leases that are not this process's any more
+        self._name, self._fetcher = "", self._new_name()
+        self._renew()
+        subject = subject_of(self._fetcher)
+        self._subscribing = asyncio.create_task(self.bus.subscribe(subject, self.receive))
 
     def _forget_leases(self) -> None:
         """No answer comes any more in the stream so far."""

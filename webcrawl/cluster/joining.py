@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from msgspec import DecodeError
 
@@ -24,6 +25,8 @@ from webcrawl.cluster.packets import (
 from webcrawl.cluster.records import CRAWL, CrawlRecord, read, refuse_other_version
 from webcrawl.wording import printable
 
+T = TypeVar("T")
+
 RETRY_S = 1.0  # between two tries to reach the bus
 
 
@@ -33,10 +36,15 @@ class CrawlEndedError(Exception):
 
 async def open_bus(bus: Bus, say: Callable[[str], None]) -> None:
     """Connect, also to a bus that is not there yet. Refused."""
+    await answered(bus.open, say)
+
+
+async def answered(ask: Callable[[], Awaitable[T]], say: Callable[[str], None]) -> T:
+    """What `ask` returns, once the bus answers. Refused."""
     said = ""
     while True:
         try:
-            await bus.open()
+            return await ask()
         except Refused:
             raise
         except BusError as error:
@@ -44,8 +52,6 @@ async def open_bus(bus: Bus, say: Callable[[str], None]) -> None:
                 said = str(error)
                 say(f"{said}: it is waited for")
             await asyncio.sleep(RETRY_S)
-        else:
-            return
 
 
 async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[str], None]) -> Brief:

@@ -90,7 +90,7 @@ class Brief(_Tagged, frozen=True):
     settings_hash -- of all of this
     arguments -- of the spider
     domains -- its `allowed_domains`
-    has_rules -- whether RULES is set: the rules themselves come first in the stream
+    has_rules -- whether RULES is set: the rules themselves come in the stream, before a lease
     hubs -- how many the crawl has
     """
 

@@ -1,12 +1,12 @@
 """The sessions of one hub with the other ones of its crawl, on the bus.
 
-A hub has one session at a time with each other one, and it is never resumed: what was on its way
-when it ended may or may not have arrived. So whoever sends letters says again at the begin of the
-next session what the other hub must know.
+A hub has one session at a time with each other one. Its packets are those of `streams`, but it is
+never resumed: what was on its way when it ended may or may not have arrived. So whoever sends
+letters says again at the begin of the next session what the other hub must know.
 
 Of two hubs the one with the higher number asks for a session, once each tick until the other one
 agrees. The session begins at the asker with the answer, and at the other one with the asker's first
-packet. So what is sent in `on_begin` meets the session at the other end.
+packet. So what is sent at the begin meets the session at the other end.
 
 A session ends at a gap, at a letter that cannot be read or carried out, when the other end does not
 have it, when the bus is lost, and SILENCE_S after this end has sent the last packet that the other
@@ -20,84 +20,68 @@ memory while its parts arrive: LETTER_BYTES for each hub at most.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
-from typing import Any, Final, TypeVar, Union
+from typing import Any, Final, Union
 
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.cluster.bus import Bus
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, TICK_S, Letter, Name, untrusted
-from webcrawl.cluster.streams import Clock
+from webcrawl.cluster.packets import (
+    SILENCE_S,
+    TICK_S,
+    Letter,
+    Over,
+    Packet,
+    SessionName,
+    untrusted,
+)
+from webcrawl.cluster.streams import Clock, Stream
+from webcrawl.hub.wire import Channel, frame
 
 logger = logging.getLogger(__name__)
 
 LETTER_BYTES: Final = 16 * 1024 * 1024
 QUIET_S: Final = 60.0  # between two lines of a kind about a hub: sessions may end each tick
 
-Kind = TypeVar("Kind", bound=Letter)
 
-
-class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
-    """An array that begins with the name of its class, and the number of the hub that sends it."""
-
-    hub: int
-    session: Name
-
-
-class PeerHello(_Tagged, frozen=True):
+class PeerHello(Struct, frozen=True, array_like=True, tag=True):
     """The hub asks for a session.
 
     crawl -- its ID
     has_lost -- it has called the other one lost since the session before
-    sent_at -- monotonic, of the sender, as in each message
+    sent_at -- monotonic, of the sender
     """
 
     crawl: str
+    session: SessionName
     has_lost: bool
     sent_at: float
 
 
-class PeerWelcome(_Tagged, frozen=True):
-    """The answer to `PeerHello`.
+class PeerWelcome(Struct, frozen=True, array_like=True, tag=True):
+    """The answer to `PeerHello`, of which `echo` is the `sent_at`."""
 
-    echo -- `sent_at` of the last message from the other end
-    """
-
+    session: SessionName
     has_lost: bool
     echo: float
     sent_at: float
 
 
-class PeerPacket(_Tagged, frozen=True):
-    """A letter, or a part of one. Without data it only keeps the session alive.
-
-    number -- of the last packet with data in this session, this one included
-    """
-
-    number: int
-    echo: float
-    sent_at: float
-    data: bytes
-    is_last: bool = True
-
-
-class PeerOver(_Tagged, frozen=True):
-    """The answer to a packet of a session that the hub does not have."""
-
-
-PeerMessage = PeerHello | PeerWelcome | PeerPacket | PeerOver
+# By kind: called with the number of the hub, and the letter.
+Letters = Mapping[type[Letter], Callable[[int, Any], None]]
+PeerMessage = PeerHello | PeerWelcome | Packet | Over
 _encode: Callable[[PeerMessage | Letter], bytes] = Encoder().encode
 _read: Callable[[bytes], PeerMessage] = untrusted(Decoder(PeerMessage).decode)
 
 
-def peer_subject(number: int) -> str:
-    """The subject on which hub `number` hears the other ones."""
-    return f"peer.{number}"
+def peer_subject(hub: int, sender: int) -> str:
+    """The subject on which `hub` hears `sender`."""
+    return f"peer.{hub}.{sender}"
 
 
 @dataclass(eq=False)
@@ -105,13 +89,8 @@ class _Peer:
     """Another hub.
 
     session -- the name of the session that is on, or is asked for; "": none
-    is_on -- it has begun
+    stream -- of the session that is on; None: none is
     was_lost -- what the other hub said of this one when it asked
-    sent, received -- numbers of the last packets with data
-    letter -- its parts so far
-    is_idle -- nothing was sent since the last tick
-    confirmed_at -- when this end sent the last message that the other end has
-    echo -- `sent_at` of the last message from the other end
     away -- ticks since the last session
     is_lost -- it was called lost since the last session
     said_at -- when each line of the log was said
@@ -119,24 +98,37 @@ class _Peer:
 
     hub: int
     session: str = ""
-    is_on: bool = False
+    stream: Stream | None = None
     was_lost: bool = False
-    sent: int = 0
-    received: int = 0
-    letter: bytearray = field(default_factory=bytearray)
-    is_idle: bool = True
-    confirmed_at: float = -inf
-    echo: float = 0.0
     away: int = 0
     is_lost: bool = False
     said_at: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Listener:
+    """What one part of this hub does with sessions and letters. Each is told the hub's number.
+
+    letters -- the kinds of letters that are its own
+    begin -- a session begins; and whether the other hub had called this one lost: then requests at
+        addresses and quotas that this hub had from the other one are not its own any more
+    end -- a session has ended. The other hub may call this one lost as soon as SILENCE_S and the
+        longest fetch are over: what is not sent by then is not this hub's to send
+    lost -- the session has been away for so long that all which the hub's fetchers had under way
+        has ended. Once for each loss, and after each start for a hub that has never come
+    """
+
+    letters: Letters
+    begin: Callable[[int, bool], None] = lambda hub, was_lost: None
+    end: Callable[[int], None] = lambda hub: None
+    lost: Callable[[int], None] = lambda hub: None
+
+
 class Peers:
     """Of hub `number` of `hubs`: serves while the clock is before `serves_until`, at first never.
 
-    All calls and callbacks are in the thread of the event loop. A callback is called in the order
-    in which it was added, and must not raise for what another hub has sent.
+    All calls and callbacks are in the thread of the event loop. Listeners are called in the order
+    in which they were added, and must not raise for what another hub has sent.
 
     others -- the numbers of the other hubs
     longest_fetch_s -- from a request to the end of its fetch
@@ -164,22 +156,25 @@ class Peers:
         # with it within another one.
         self._lost_ticks = (2 * SILENCE_S + longest_fetch_s) / TICK_S
         self._peers = {hub: _Peer(hub) for hub in self.others}
-        self._on_letter: defaultdict[type[Letter], list[Callable[[int, Any], None]]]
-        self._on_letter = defaultdict(list)
-        self._on_begin: list[Callable[[int, bool], None]] = []
-        self._on_end: list[Callable[[int], None]] = []
-        self._on_lost: list[Callable[[int], None]] = []
+        self._listeners: list[Listener] = []
+        self._letters: dict[type[Letter], Callable[[int, Any], None]] = {}
         self._decode: Callable[[bytes | bytearray], Letter]
 
     def __repr__(self) -> str:
-        on = sum(peer.is_on for peer in self._peers.values())
+        on = sum(map(self.is_connected, self.others))
         return f"<Peers of hub {self.number}: {on} of {len(self._peers)} are there>"
 
+    def add(self, listener: Listener) -> None:
+        """Before `open`. A kind of letter has one listener."""
+        self._listeners.append(listener)
+        self._letters.update(listener.letters)
+
     async def open(self) -> None:
-        """All callbacks were added."""
-        kinds: Any = Union[tuple(self._on_letter)]  # noqa: UP007  (known only now)
+        """All listeners were added."""
+        kinds: Any = Union[tuple(self._letters)]  # noqa: UP007  (known only now)
         self._decode = untrusted(Decoder(kinds).decode)
-        await self._bus.subscribe(peer_subject(self.number), self.receive)
+        for hub in self.others:
+            await self._bus.subscribe(peer_subject(self.number, hub), partial(self.receive, hub))
 
     # For those who send letters
 
@@ -190,45 +185,13 @@ class Peers:
 
     def is_connected(self, hub: int) -> bool:
         """Whether there is a session with `hub`."""
-        return self._peers[hub].is_on
+        return self._peers[hub].stream is not None
 
     def send(self, hub: int, letter: Letter) -> None:
         """Send in order. Never waits; without a session the letter is lost."""
-        peer, data = self._peers[hub], _encode(letter)
-        if not peer.is_on:
-            return
-        for start in range(0, len(data), PACKET_BYTES):
-            part = data[start : start + PACKET_BYTES]
-            peer.sent += 1
-            self._send_packet(peer, part, is_last=start + len(part) == len(data))
-
-    def on_letter(self, kind: type[Kind], handle: Callable[[int, Kind], None]) -> None:
-        """Call `handle` with the number of a hub and each letter of `kind` from it."""
-        self._on_letter[kind].append(handle)
-
-    def on_begin(self, handle: Callable[[int, bool], None]) -> None:
-        """Call `handle` with the number of a hub and whether it had called this one lost.
-
-        A session begins. In the second case requests at addresses and places that this hub had from
-        the other one are not its own any more.
-        """
-        self._on_begin.append(handle)
-
-    def on_end(self, handle: Callable[[int], None]) -> None:
-        """Call `handle` with the number of a hub whose session has ended.
-
-        The other hub may call this one lost as soon as SILENCE_S and the longest fetch are over:
-        what is not sent by then is not this hub's to send.
-        """
-        self._on_end.append(handle)
-
-    def on_lost(self, handle: Callable[[int], None]) -> None:
-        """Call `handle` with the number of a hub that is lost.
-
-        Its session has been away for so long that all which its fetchers had under way has ended.
-        Called once for each loss, and after each start for a hub that has never come.
-        """
-        self._on_lost.append(handle)
+        stream = self._peers[hub].stream
+        if stream is not None:
+            stream.write(frame(_encode(letter)))
 
     # The life of this hub
 
@@ -238,10 +201,12 @@ class Peers:
             self.end_all()
             return
         for peer in self._peers.values():
-            if peer.is_on:
-                self._tick_session(peer)
-            else:
+            if peer.stream is None:
                 self._tick_absence(peer)
+            elif self._clock() >= peer.stream.valid_until:
+                self._end(peer)
+            else:
+                peer.stream.tick()
 
     def end_all(self) -> None:
         """The bus is lost, or this process is not the hub now."""
@@ -251,18 +216,10 @@ class Peers:
     def close(self) -> None:
         """This hub ends: let the other ones know."""
         for peer in self._peers.values():
-            if peer.is_on:
-                self._send(peer, PeerOver(self.number, peer.session))
+            if peer.stream is not None:
+                self._send(peer, Over(peer.session))
         self.end_all()
         self.serves_until = -inf
-
-    def _tick_session(self, peer: _Peer) -> None:
-        if self._clock() >= peer.confirmed_at + SILENCE_S:
-            self._end(peer)
-            return
-        if peer.is_idle:
-            self._send_packet(peer, b"")
-        peer.is_idle = True
 
     def _tick_absence(self, peer: _Peer) -> None:
         peer.away += 1
@@ -270,97 +227,85 @@ class Peers:
             peer.is_lost = True
             peer.session = ""  # what was asked for does not say so
             logger.warning("Hub %d is away", peer.hub)
-            for handle in self._on_lost:
-                handle(peer.hub)
+            for listener in self._listeners:
+                listener.lost(peer.hub)
         if peer.hub < self.number:
-            peer.session = peer.session or self._new_name()
-            hello = (self._crawl, peer.is_lost, self._clock())
-            self._send(peer, PeerHello(self.number, peer.session, *hello))
+            peer.session = peer.session or f"{self.number}.{self._new_name()}"
+            self._send(peer, PeerHello(self._crawl, peer.session, peer.is_lost, self._clock()))
 
     # Messages
 
-    def receive(self, data: bytes) -> None:
-        """Take a message from the bus."""
+    def receive(self, hub: int, data: bytes) -> None:
+        """Take a message of `hub` from the bus."""
         if not self.serves:
             return
         try:
             message = _read(data)
-            peer = self._peers[message.hub]
-        except (DecodeError, KeyError):
+        except DecodeError:
             return
+        peer = self._peers[hub]
         match message:
-            case PeerPacket(echo=echo) | PeerWelcome(echo=echo) if not echo <= self._clock():
-                return  # an echo of what was not sent
-            case PeerPacket():
+            case Packet():
                 self._take(peer, message)
             case PeerHello():
                 self._greet(peer, message)
-            case PeerWelcome(_, session, has_lost):
-                if session == peer.session and not peer.is_on and peer.hub < self.number:
-                    self._begin(peer, message, has_lost)
-            case PeerOver(_, session):
-                if session == peer.session and peer.is_on:
+            case PeerWelcome(session, has_lost, echo, sent_at):
+                if session == peer.session and peer.stream is None and peer.hub < self.number:
+                    self._begin(peer, echo, sent_at, has_lost)
+            case Over(session):
+                if session == peer.session and peer.stream is not None:
                     self._end(peer)
 
     def _greet(self, peer: _Peer, hello: PeerHello) -> None:
         if hello.crawl != self._crawl:
             return
-        if peer.hub < self.number or (peer.is_on and peer.session == hello.session):
+        if peer.hub < self.number or (peer.stream is not None and peer.session == hello.session):
             return  # it was late
         self._end(peer)
         peer.session, peer.was_lost = hello.session, hello.has_lost
-        welcome = (peer.is_lost, hello.sent_at, self._clock())
-        self._send(peer, PeerWelcome(self.number, hello.session, *welcome))
+        times = (hello.sent_at, self._clock())
+        self._send(peer, PeerWelcome(hello.session, peer.is_lost, *times))
 
-    def _take(self, peer: _Peer, packet: PeerPacket) -> None:
+    def _take(self, peer: _Peer, packet: Packet) -> None:
         is_asker = peer.hub > self.number
-        if packet.session != peer.session or not (peer.is_on or is_asker):
-            self._send(peer, PeerOver(self.number, packet.session))
+        if packet.session != peer.session or (peer.stream is None and not is_asker):
+            self._send(peer, Over(packet.session))
             return
-        if not peer.is_on:
-            self._begin(peer, packet, peer.was_lost)
-        peer.confirmed_at, peer.echo = max(peer.confirmed_at, packet.echo), packet.sent_at
-        is_next = packet.number == peer.received + bool(packet.data)
-        if not (is_next and self._take_part(peer, packet)):
-            self._send(peer, PeerOver(self.number, packet.session))
-            self._end(peer)
-
-    def _take_part(self, peer: _Peer, packet: PeerPacket) -> bool:
-        """Whether the session goes on."""
-        peer.received = packet.number
-        peer.letter += packet.data
-        if len(peer.letter) > LETTER_BYTES:
-            return False
-        if not packet.data or not packet.is_last:
-            return True
-        data, peer.letter = peer.letter, bytearray()
+        stream = peer.stream or self._begin(peer, packet.echo, packet.sent_at, peer.was_lost)
         try:
-            letter = self._decode(data)
-            for handle in self._on_letter[type(letter)]:
-                handle(peer.hub, letter)
+            stream.receive(packet)
         except Exception as error:  # of the letter, or our own in carrying it out
             own = None if isinstance(error, DecodeError) else error
             line = "Hub %d has sent what cannot be carried out: %r"
             self._say(peer, logging.ERROR, line, error, exc_info=own)
-            return False
-        return True
+            stream.end()
+        if stream is peer.stream and not stream.session:  # a gap
+            self._send(peer, Over(packet.session))
+            self._end(peer)
 
-    def _begin(self, peer: _Peer, first: PeerWelcome | PeerPacket, was_lost: bool) -> None:
+    def _begin(self, peer: _Peer, echo: float, sent_at: float, was_lost: bool) -> Stream:
         self._say(peer, logging.INFO, "A session with hub %d begins")
-        peer.is_on, peer.is_lost = True, False
-        peer.sent = peer.received = peer.away = 0
-        peer.confirmed_at, peer.echo = first.echo, first.sent_at
-        peer.letter.clear()
-        self._send_packet(peer, b"")  # it begins at the other end
-        for handle in self._on_begin:
-            handle(peer.hub, was_lost)
+        stream = Stream(partial(self._send, peer), self._clock, lambda data, _: self._decode(data))
+        stream.connect(
+            Channel(partial(self._hear, peer.hub), lambda: None, message_bytes_max=LETTER_BYTES)
+        )
+        peer.stream, peer.is_lost, peer.away = stream, False, 0
+        stream.begin(peer.session, 0, echo, sent_at)
+        stream.confirm()  # it begins at the other end
+        for listener in self._listeners:
+            listener.begin(peer.hub, was_lost)
+        return stream
+
+    def _hear(self, hub: int, letter: Letter) -> None:
+        self._letters[type(letter)](hub, letter)
 
     def _end(self, peer: _Peer) -> None:
-        was_on, peer.is_on, peer.session = peer.is_on, False, ""
-        if was_on:
+        stream, peer.stream, peer.session = peer.stream, None, ""
+        if stream is not None:
+            stream.end()
             self._say(peer, logging.INFO, "The session with hub %d has ended")
-            for handle in self._on_end:
-                handle(peer.hub)
+            for listener in self._listeners:
+                listener.end(peer.hub)
 
     def _say(
         self, peer: _Peer, level: int, line: str, *more: object, exc_info: Exception | None = None
@@ -370,10 +315,5 @@ class Peers:
             peer.said_at[line] = now
             logger.log(level, line, peer.hub, *more, exc_info=exc_info)
 
-    def _send_packet(self, peer: _Peer, data: bytes, *, is_last: bool = True) -> None:
-        peer.is_idle = False
-        times = (peer.echo, self._clock())
-        self._send(peer, PeerPacket(self.number, peer.session, peer.sent, *times, data, is_last))
-
     def _send(self, peer: _Peer, message: PeerMessage) -> None:
-        self._bus.publish(peer_subject(peer.hub), _encode(message))
+        self._bus.publish(peer_subject(peer.hub, self.number), _encode(message))

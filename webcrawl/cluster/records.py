@@ -57,16 +57,14 @@ class CrawlRecord(Struct, frozen=True):
 class OwnerRecord(Struct, frozen=True):
     """The process that is the hub.
 
-    owner -- a name that no other process has
+    owner -- a name that no other process has; of a hub that was only claimed, see `claims`
     is_free -- it has ended, and no fetcher of it fetches any more
-    has_begun -- else it has only claimed the hub (`claims`)
     """
 
     crawl: str
     owner: str
     epoch: int
     is_free: bool = False
-    has_begun: bool = True
 
 
 def refuse_other_version(crawl: CrawlRecord, version: str) -> None:

@@ -1,7 +1,8 @@
 """Makes the JOBDIR of a hub whose machine is lost: from a checkpoint, or empty (`scrapy hub`).
 
 A JOBDIR of an earlier time has forgotten which mail it has sent since. So its mail goes on at
-higher numbers (`frontier.mailbox`), and so begins the mail of an empty one.
+higher numbers (`frontier.mailbox`), and so begins the mail of an empty one. In this module
+`unused_after` is the number which `mailbox.unused_after` gives for now.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import LOCK
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
-from webcrawl.frontier.mailbox import JUMP, jump
+from webcrawl.frontier.mailbox import jump
 from webcrawl.frontier.store import StoreError
 from webcrawl.synced import sync_folder
 
@@ -52,24 +53,23 @@ async def refuse_if_owned(
     crawl: str,
     hub: int,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> int:
-    """The epoch of the last process that was the hub. Refused if it lives, and renews its record.
+) -> None:
+    """Refused if the process that is the hub lives, and renews its record. BusError.
 
-    Takes SILENCE_S if it was killed. BusError.
+    Takes SILENCE_S if it was killed.
     """
     key = hub_subject(hub)
     owner, before = await read(bus, key, OwnerRecord)
     if owner is None or owner.crawl != crawl:
-        return 0
+        return
     for _ in range(0 if owner.is_free else int(SILENCE_S / _CHECK_S)):
         await sleep(_CHECK_S)
         entry = await bus.get(key)
         if entry is None or entry.revision != before:
             raise Refused(f"hub {hub} of the crawl {crawl} runs: stop it first")
-    return owner.epoch
 
 
-async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
+async def claim_of(bus: Bus, version: str, hub: int, unused_after: int) -> Claim:
     """What a hub is that begins empty in the crawl on the bus. Refused, BusError."""
     crawl, _ = await read(bus, CRAWL, CrawlRecord)
     if crawl is None:
@@ -79,9 +79,8 @@ async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
         raise Refused("the crawl has one hub, so all is lost: begin it anew, with an empty JOBDIR")
     if not 0 <= hub < crawl.hubs:
         raise Refused(f"the crawl {crawl.id} has the hubs 0 to {crawl.hubs - 1}")
-    epoch = await refuse_if_owned(bus, crawl.id, hub)
-    # Each owner has sent less than JUMP mail, and has a higher epoch than the one before.
-    return Claim(crawl.id, hub, crawl.hubs, mail_after=epoch * JUMP)
+    await refuse_if_owned(bus, crawl.id, hub)
+    return Claim(crawl.id, hub, crawl.hubs, mail_after=unused_after)
 
 
 def find_checkpoint(given: Path) -> Found:
@@ -105,10 +104,10 @@ def refuse_if_used(jobdir: Path) -> None:
         raise StoreError(f"{jobdir} is not empty")
 
 
-def restore(found: Found, jobdir: Path, epoch: int) -> None:
-    """Make `jobdir` from a checkpoint. StoreError, OSError.
+def restore(found: Found, jobdir: Path, unused_after: int) -> None:
+    """Make `jobdir` from a checkpoint. After a kill, it can be restored again.
 
-    `epoch`: of the hub's last owner, 0 if it is not known. After a kill it can be restored again.
+    StoreError, OSError.
     """
     refuse_if_used(jobdir)
     claim, part = found[1].claim, jobdir / _PART
@@ -116,7 +115,7 @@ def restore(found: Found, jobdir: Path, epoch: int) -> None:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(*found, part)
-        mark_restored(part / FOLDER, claim, epoch)
+        mark_restored(part / FOLDER, claim, unused_after)
         sync_folder(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
@@ -126,14 +125,11 @@ def restore(found: Found, jobdir: Path, epoch: int) -> None:
         _sync_names(jobdir)
 
 
-def restore_in_place(jobdir: Path, claim: Claim, epoch: int) -> None:
-    """`jobdir` is a copy of an earlier time. `epoch`: as in `restore`. Twice does no harm.
-
-    StoreError.
-    """
+def restore_in_place(jobdir: Path, claim: Claim, unused_after: int) -> None:
+    """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
     job = JobFolder(jobdir)
     try:
-        mark_restored(jobdir / FOLDER, claim, epoch)
+        mark_restored(jobdir / FOLDER, claim, unused_after)
     finally:
         job.close()
 
@@ -162,7 +158,7 @@ def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
         os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
 
 
-def mark_restored(frontier: Path, claim: Claim, epoch: int) -> None:
+def mark_restored(frontier: Path, claim: Claim, unused_after: int) -> None:
     """Let the mail of a closed frontier go on at higher numbers. StoreError."""
     db = Database(frontier, damaged_log=False)
     try:
@@ -171,7 +167,7 @@ def mark_restored(frontier: Path, claim: Claim, epoch: int) -> None:
             raise StoreError(f"{frontier} is no frontier: it is empty")
         if claim.hubs > 1:
             others = (other for other in range(claim.hubs) if other != claim.number)
-            jump(numbers.setdefault("mail", {}), others, claim.mail_after, epoch)
+            jump(numbers.setdefault("mail", {}), others, claim.mail_after, unused_after)
             db.put(rows.NUMBERS, json.dumps(numbers).encode())
             db.commit()
     finally:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
-from webcrawl.cluster.bus import Bus, BusError, Refused, cancel_all
+from webcrawl.cluster.bus import Bus, BusError, Refused, cancel_all, repeat
 from webcrawl.cluster.packets import TICK_S
 from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.records import Ownership
@@ -60,8 +59,8 @@ class HubService:
         self._serve_until(self._clock())
         self._bus.on_lost = self._on_lost
         self._tasks = [
-            asyncio.create_task(self._each(CHECK_S, self.check)),
-            asyncio.create_task(self._each(TICK_S, self.tick)),
+            asyncio.create_task(repeat(CHECK_S, self.check)),
+            asyncio.create_task(repeat(TICK_S, self.tick)),
         ]
         self._tasks.append(asyncio.create_task(self.sessions.open()))
 
@@ -84,7 +83,7 @@ class HubService:
                 logger.warning("The bus answers again")
             self._serve_until(max(until, self._clock()))
 
-    async def tick(self) -> None:
+    def tick(self) -> None:
         self.sessions.tick()
         if self.peers is not None:
             self.peers.tick()
@@ -111,11 +110,3 @@ class HubService:
         if self.peers is not None:
             self.peers.serves_until = until
         self._allow(until)
-
-    async def _each(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        while True:
-            try:
-                await work()
-            except Exception:  # our own fault: the crawl goes on, or its allowance runs out
-                logger.exception("The hub failed in its round")
-            await asyncio.sleep(seconds)

@@ -41,8 +41,7 @@ from webcrawl.cluster.packets import (
 from webcrawl.cluster.streams import Clock, Stream
 from webcrawl.hub.member import Member
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import NewRules, frame
-from webcrawl.hub.wire import encode as encode_message
+from webcrawl.hub.wire import NewRules
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
@@ -210,18 +209,15 @@ class Sessions:
 
     def _serve(self, hello: Hello) -> Fetcher:
         stream = Stream(lambda packet: self._send(hello.fetcher, packet), self._clock)
-        greeting = b""
-        if self._rules is not None:
-            greeting = frame(encode_message(NewRules(list(self._rules.rules))))
         logger.info("Fetcher %s joins", hello.place)
 
         def on_disconnect(leases: int) -> None:
             if not fetcher.member.has_exited:
                 logger.warning("Fetcher %s is lost: its %d leases go back", hello.place, leases)
 
-        member = self._server.serve(
-            stream, on_exit=self._on_exit, on_disconnect=on_disconnect, greeting=greeting
-        )
+        member = self._server.serve(stream, on_exit=self._on_exit, on_disconnect=on_disconnect)
+        if self._rules is not None:  # before the first lease
+            member.channel.send(NewRules(list(self._rules.rules)))
         fetcher = Fetcher(hello, self._new_name(), stream, member)
         self._fetchers[hello.fetcher] = fetcher
         return fetcher

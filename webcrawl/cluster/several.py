@@ -7,31 +7,22 @@ frontier. A crawl with one hub has none of this.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
 
-from webcrawl.cluster import whole
-from webcrawl.cluster.addresses import HubAddresses
-from webcrawl.cluster.buckets import Abroad, Buckets
-from webcrawl.cluster.bus import Bus, cancel_all
+from webcrawl.cluster.addresses import BATCH_S, HubAddresses
+from webcrawl.cluster.buckets import OtherHubs
+from webcrawl.cluster.bus import Bus, cancel_all, repeat
 from webcrawl.cluster.claims import Claim
-from webcrawl.cluster.courier import Courier
+from webcrawl.cluster.courier import PAUSE_S, Courier
 from webcrawl.cluster.ends import Ends
 from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.views import Views
-from webcrawl.cluster.whole import WholeCrawl
+from webcrawl.cluster.whole import LOOK_S, STEP_S, Process, WholeCrawl
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
-
-
-class Process(whole.Process, Protocol):
-    """The process of this hub."""
-
-    def give_back_all(self) -> None:
-        """Give back the leases of this process whose requests are not sent."""
 
 
 class SeveralHubs:
@@ -58,7 +49,7 @@ class SeveralHubs:
         self.bus = bus
         self.claim = claim
         self.addresses = addresses
-        self.abroad: Abroad = Buckets(claim.hubs).abroad(claim.number)
+        self.abroad = OtherHubs(claim.number, claim.hubs)
         self.peers = Peers(
             bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
         )
@@ -115,10 +106,17 @@ class SeveralHubs:
 
     def start(self) -> None:
         """The bus is open."""
-        works = [self.peers.open(), self.courier.run(), self.whole.run()]
+        rounds: list[tuple[float, Callable[[], Awaitable[None] | None]]] = [
+            (PAUSE_S, self.courier.turn),
+            (STEP_S, self.whole.step),
+            (LOOK_S, self.whole.look_for_end),
+        ]
         if self.addresses is not None:
-            works.append(self.addresses.run())
+            rounds.append((BATCH_S, self.addresses.tick))
+        works = [self.peers.open(), *(self._repeat(*each) for each in rounds)]
         self._tasks = [asyncio.create_task(work) for work in works]
+
+    _repeat = staticmethod(repeat)
 
     async def close(self) -> None:
         """The frontier is closed, and no request is under way."""

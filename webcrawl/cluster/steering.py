@@ -21,7 +21,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from webcrawl.cluster.packets import Letter
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scope.rules import check_entry
@@ -132,11 +132,13 @@ class HubSteering:
         # By hub, kind and number of the answer.
         self._waiting: dict[tuple[int, type, int], asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        peers.on_end(self._end_session)
-        peers.on_letter(Command, lambda hub, command: self._start(self._answer(hub, command)))
-        peers.on_letter(Obey, self._hear)
-        peers.on_letter(Reply, self._settle)
-        peers.on_letter(Obeyed, self._hear_obeyed)
+        letters: Letters = {
+            Command: lambda hub, command: self._start(self._answer(hub, command)),
+            Obey: self._hear,
+            Reply: self._settle,
+            Obeyed: self._hear_obeyed,
+        }
+        peers.add(Listener(letters, end=self._end_session))
 
     def __repr__(self) -> str:
         return f"<HubSteering: {len(self._waiting)} answers are waited for>"

@@ -1,4 +1,4 @@
-"""One end of the messages between a hub and a fetcher, over any number of sessions.
+"""One end of the messages between a hub and a fetcher, or another hub, over any number of sessions.
 
 A stream is bytes in order, both ways: the frames of `hub.wire`. Its packets are
 numbered, and kept until the other end has them. A session carries the stream from `begin` to `end`;
@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 from webcrawl.cluster.ages import shifted
 from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet, untrusted
@@ -21,6 +22,11 @@ from webcrawl.hub.wire import Channel, Message, decode
 
 Clock = Callable[[], float]
 _decode = untrusted(decode)
+
+
+def decode_shifted(data: bytes | bytearray, by_s: float) -> Message:
+    """A message of a fetcher or its hub, by the clock of this process. DecodeError."""
+    return shifted(_decode(data), by_s)
 
 
 class Stream(asyncio.Transport):
@@ -31,13 +37,20 @@ class Stream(asyncio.Transport):
     confirmed_at -- when, by this end's clock, it sent the last packet that the other end has
     """
 
-    def __init__(self, send: Callable[[Packet], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        send: Callable[[Packet], None],
+        clock: Clock,
+        decode: Callable[[bytes | bytearray, float], Any] = decode_shifted,
+    ) -> None:
+        """`decode` reads a message, with the seconds to add to the sender's times."""
         super().__init__()
         self.session = ""
         self.received = 0
         self.confirmed_at = -inf
         self._send = send
         self._clock = clock
+        self._decode = decode
         self._channel: Channel | None = None
         self._number = 0  # of the last packet with data
         self._unconfirmed: deque[tuple[int, bytes]] = deque()
@@ -58,7 +71,7 @@ class Stream(asyncio.Transport):
     def connect(self, channel: Channel) -> None:
         """Be the transport of `channel`."""
         self._channel = channel
-        channel.decode = self._decode
+        channel.decode = lambda data: self._decode(data, self._shift_s)
         channel.connection_made(self)
 
     def is_closing(self) -> bool:
@@ -147,6 +160,3 @@ class Stream(asyncio.Transport):
         self.confirmed_at = max(self.confirmed_at, echo)
         while self._unconfirmed and self._unconfirmed[0][0] <= received:
             self._unconfirmed.popleft()
-
-    def _decode(self, data: bytes | bytearray) -> Message:
-        return shifted(_decode(data), self._shift_s)

@@ -19,18 +19,28 @@ IP_DELAY; an asker's turn, 300 bytes for each address in use, idle for GRACE_S, 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+from msgspec import Meta
+
+from webcrawl.cluster.packets import Letter
 
 AGAIN_S: Final = 5.0  # a host that waits asks again so often, if it is not told before
 SOON_S: Final = 0.2  # as AGAIN_S, without clocks of addresses: such a host is not told
 WISH_S: Final = 15.0  # a wish that nobody has repeated for so long is forgotten
 GRACE_S: Final = 2.0  # a turn that is not used for so long goes back
-TURN_S: Final = 1.0
+TURN_S: Final = 1.0  # turns of one request would slow an address down where IP_DELAY is short
+CHECK_S: Final = 0.25  # between two searches for turns and wishes that are over
+PAGES_MAX: Final = 64  # that a turn brings
+
+_Address = Annotated[str, Meta(pattern=r"\A[0-9A-Fa-f.:]{2,45}\Z")]
+_Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
+_Pages = Annotated[int, Meta(ge=0, le=PAGES_MAX)]
 
 
 class Turn(NamedTuple):
@@ -41,10 +51,37 @@ class Turn(NamedTuple):
     is_last -- another hub waits already
     """
 
-    address: str
-    from_at: float
-    pages: int
+    address: _Address
+    from_at: _Seconds
+    pages: _Pages
     is_last: bool
+
+
+class Ended(NamedTuple):
+    """A turn that has ended, with `pages` left: the next request may leave at `next_at`."""
+
+    address: _Address
+    next_at: _Seconds
+    pages: _Pages
+
+
+class Turns(Letter, frozen=True):
+    """What one hub tells another. On their way, times are seconds from now on.
+
+    using -- addresses of the receiver's at which the sender has requests under way, and no others;
+        None: this is not said
+    ended, wishes -- to the owner: turns that have ended, and addresses for which hosts wait
+    turns, stops -- from the owner: turns, and addresses with a turn for which others wait
+    """
+
+    using: list[_Address] | None = None
+    ended: list[Ended] = []
+    wishes: list[_Address] = []
+    turns: list[Turn] = []
+    stops: list[_Address] = []
+
+
+Out = defaultdict[int, Turns]  # by hub, our own too: what is to be told to it
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +105,7 @@ class Owner:
     """The addresses of this hub, for all hubs.
 
     unknown -- hubs whose requests of an earlier run are not known: no turn before each has told
-    give, stop -- tell a hub of a turn, and that another hub waits
+    out -- what is to be told
     uncounted, returned -- addresses whose next turn needs pages, and pages that nobody uses
     """
 
@@ -78,16 +115,14 @@ class Owner:
         ip_delay_s: float,
         has_cap: bool,
         unknown: Collection[int],
-        give: Callable[[int, Turn], None],
-        stop: Callable[[int, str], None],
+        out: Out,
     ) -> None:
         self.uncounted: set[str] = set()
         self.returned: dict[str, int] = {}
         self._ip_delay_s = ip_delay_s
         self._has_cap = has_cap
         self._unknown = set(unknown)
-        self._give = give
-        self._stop = stop
+        self._out = out
         self._clocks: dict[str, _Clock] = {}
         self._known_at = -inf  # no request before it counts for the clock of a new entry
         self._idle: deque[tuple[float, str]] = deque()  # when to forget which
@@ -129,11 +164,9 @@ class Owner:
             clock.line.append(hub)
             self._offer(address, clock, now)
 
-    def end(self, hub: int, address: str, next_at: float, pages: int, now: float) -> None:
-        """The turn of `hub` has ended, with `pages` left: the next request may leave at `next_at`.
-
-        A turn that `hub` does not have is none.
-        """
+    def end(self, hub: int, ended: Ended, now: float) -> None:
+        """A turn of `hub` has ended. A turn that `hub` does not have is none."""
+        address, next_at, pages = ended
         clock = self._clocks.get(address)
         if clock is not None and clock.holder == hub:
             clock.holder, clock.pages = None, min(pages, clock.pages)
@@ -169,7 +202,7 @@ class Owner:
         if clock.holder is not None:
             if clock.line and not clock.is_stopped:
                 clock.is_stopped = True
-                self._stop(clock.holder, address)
+                self._out[clock.holder].stops.append(address)
         elif not clock.line:
             self._idle.append((now + self._ip_delay_s, address))
         elif self._unknown:
@@ -180,7 +213,7 @@ class Owner:
             hub = clock.holder = clock.line.pop(0)
             clock.is_stopped = bool(clock.line)
             from_at = max(clock.next_at, now)
-            self._give(hub, Turn(address, from_at, clock.pages, clock.is_stopped))
+            self._out[hub].turns.append(Turn(address, from_at, clock.pages, clock.is_stopped))
 
 
 @dataclass(slots=True, eq=False)
@@ -192,7 +225,6 @@ class _Asked:
     is_known -- the owner knows of the turn, in the session that is on
     is_used -- a request is under way
     is_last -- the turn ends at `until`, TURN_S after its first request
-    look_at -- when to look whether it is idle
     """
 
     owner: int
@@ -204,7 +236,6 @@ class _Asked:
     is_used: bool = False
     is_last: bool = False
     until: float = inf
-    look_at: float = inf
     pages: int = 0
     is_full: bool = False
 
@@ -212,7 +243,7 @@ class _Asked:
 class Asker:
     """The addresses at which hosts of this hub ask, whichever hubs own them.
 
-    wish, end -- tell the owner; `wish` may lead to a call of `turn` at once
+    out -- what is to be told
     """
 
     def __init__(
@@ -221,17 +252,15 @@ class Asker:
         ip_delay_s: float,
         has_cap: bool,
         owner_of: Callable[[str], int],
-        wish: Callable[[int, str, float], None],
-        end: Callable[[int, str, float, int, float], None],
+        out: Out,
     ) -> None:
         self._is_exclusive = ip_delay_s > 0
         self._has_cap = has_cap
         self._owner_of = owner_of
-        self._tell_wish = wish
-        self._tell_end = end
+        self._out = out
         self._asked: dict[str, _Asked] = {}
         self._freed: list[tuple[float, str]] = []  # heap
-        self._looks: list[tuple[float, str]] = []  # heap
+        self._checked_at = 0.0
 
     def __repr__(self) -> str:
         used = sum(asked.is_used for asked in self._asked.values())
@@ -244,16 +273,14 @@ class Asker:
         if asked is not None and asked.has_turn and not asked.is_used and now >= asked.from_at:
             has_page = not self._has_cap or asked.pages > 0 or asked.is_full
             if not has_page or (asked.is_last and now >= asked.until):
-                self._end(address, asked, now)
+                self._end(address, asked)
                 asked = None
         if asked is None:
             asked = self._asked[address] = _Asked(self._owner_of(address), now, now)
         asked.asked_at = now
         if not asked.has_turn and now >= asked.wished_at + AGAIN_S:
             asked.wished_at = now
-            self._tell_wish(asked.owner, address, now)
-            if not asked.has_turn:
-                self._look(address, asked, now)
+            self._out[asked.owner].wishes.append(address)
         if not asked.has_turn or asked.is_used:
             return now + (AGAIN_S if self._is_exclusive else SOON_S)
         if now < asked.from_at:
@@ -263,7 +290,6 @@ class Asker:
             asked.is_used = True
         else:
             asked.from_at = now
-            self._look(address, asked, now)
         return 0.0
 
     def give_back(self, address: str, now: float) -> None:
@@ -275,7 +301,7 @@ class Asker:
     def leave(self, address: str, now: float) -> None:
         asked = self._asked.get(address)
         if asked is not None and not asked.is_used:
-            self._end(address, asked, now)
+            self._end(address, asked)
 
     def freed(self, now: float) -> list[str]:
         found = []
@@ -316,15 +342,13 @@ class Asker:
         asked.pages, asked.is_full = pages, self._has_cap and not pages
         if self._is_exclusive:  # else its hosts ask again soon
             heappush(self._freed, (from_at, address))
-        self._look(address, asked, from_at)
 
     def stop(self, address: str, now: float) -> None:
         """Another hub waits for the address."""
         asked = self._asked.get(address)
         if asked is not None and asked.has_turn:
             asked.is_last = True
-            if not asked.is_used:
-                self._look(address, asked, now)
+            self._end_if_over(address, asked, now)
 
     def leaves(self, owner: int) -> bool:
         """The session of `owner` has ended: drop its turns, but for requests under way.
@@ -357,29 +381,29 @@ class Asker:
                 used.append(address)
         return used, wished
 
-    def look(self, now: float) -> None:
-        """Give idle turns back, and forget old wishes."""
-        while self._looks and self._looks[0][0] <= now:
-            at, address = heappop(self._looks)
-            asked = self._asked.get(address)
-            if asked is not None and asked.look_at == at and not asked.is_used:
-                self._look(address, asked, now)
+    def check(self, now: float) -> None:
+        """Give idle turns back, and forget old wishes. O(addresses), once each CHECK_S."""
+        if now >= self._checked_at + CHECK_S:
+            self._checked_at = now
+            for address, asked in tuple(self._asked.items()):
+                self._end_if_over(address, asked, now)
 
-    def end_all(self, now: float) -> None:
+    def end_all(self) -> None:
         """Give all turns back that are not used: the crawl ends in this process."""
         for address, asked in tuple(self._asked.items()):
             if not asked.is_used:
-                self._end(address, asked, now)
+                self._end(address, asked)
 
     def _unuse(self, address: str, next_at: float, now: float) -> None:
         asked = self._asked.get(address)
         if asked is not None and asked.is_used:
             asked.is_used = False
             asked.from_at = max(asked.from_at, next_at)
-            self._look(address, asked, now)
+            self._end_if_over(address, asked, now)
 
-    def _look(self, address: str, asked: _Asked, now: float) -> None:
-        """End a turn or a wish that is over, or look again when it will be."""
+    def _end_if_over(self, address: str, asked: _Asked, now: float) -> None:
+        if asked.is_used:
+            return
         if not asked.has_turn:
             over_at = asked.asked_at + WISH_S
         elif not asked.is_known:
@@ -389,12 +413,9 @@ class Asker:
             if not self._is_exclusive:  # a URL is leased just now
                 over_at = max(over_at, asked.from_at + SOON_S)
         if over_at <= max(now, asked.from_at):
-            self._end(address, asked, now)
-        else:
-            asked.look_at = over_at
-            heappush(self._looks, (over_at, address))
+            self._end(address, asked)
 
-    def _end(self, address: str, asked: _Asked, now: float) -> None:
+    def _end(self, address: str, asked: _Asked) -> None:
         del self._asked[address]
         if asked.has_turn and asked.is_known:
-            self._tell_end(asked.owner, address, asked.from_at, asked.pages, now)
+            self._out[asked.owner].ended.append(Ended(address, asked.from_at, asked.pages))

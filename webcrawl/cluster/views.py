@@ -8,10 +8,8 @@ What arrives is data: only names that this version knows are added.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -19,39 +17,24 @@ from msgspec.structs import replace
 from webcrawl.cluster.packets import Letter, Place
 from webcrawl.frontier.counters import MOMENTARY, Counters
 
-REASONS_MAX: Final = 15  # of one group in a letter; the rest is added up as OTHERS
-OTHERS: Final = "other"
-_LEVELS_MAX: Final = 99
-_NAME_MAX: Final = 40  # characters of a reason
-_GROUPS: Final = (
-    "codes",
-    "dropped",
-    "failed",
-    "kept",
-    "levels",
-    "refused_access",
-    "visits",
-    "walls",
-)
-_NUMBERS: Final = tuple(
-    each.name
-    for each in fields(Counters)
-    if each.type in ("int", "float") and each.name not in MOMENTARY
-)
-
 State = Literal["running", "paused", "outage", "closing"]
 _Amount = Annotated[float, Meta(ge=0)]
-_Reason = Annotated[str, Meta(max_length=_NAME_MAX)]
-_Group = Annotated[dict[_Reason, int], Meta(max_length=_LEVELS_MAX + 1)]
+
+# Of each count that is sent: whether it is one by reason.
+_IS_BY_REASON: Final = {
+    name: isinstance(value, dict)
+    for name, value in Counters().to_dict().items()
+    if name not in MOMENTARY
+}
 
 
 class Count(Letter, frozen=True):
-    """What a hub says of itself, once a second. 4,000 bytes at most, 1,000 usually.
+    """What a hub says of itself, once a second. 2,000 bytes usually.
 
     place -- its process, for users
     pages_per_s, mbps -- since the `Count` before
     unapplied -- mail to other hubs that is not known to be applied there
-    numbers, groups -- of `Counters`, by name; REASONS_MAX of a group
+    counts -- of `Counters`, by name
     """
 
     place: Place
@@ -60,8 +43,7 @@ class Count(Letter, frozen=True):
     pages_per_s: _Amount
     mbps: _Amount
     unapplied: Annotated[int, Meta(ge=0)]
-    numbers: Annotated[dict[_Reason, int | float], Meta(max_length=100)]
-    groups: Annotated[dict[_Reason, _Group], Meta(max_length=20)]
+    counts: dict[str, int | float | dict[str, int]]
 
 
 class HubLine(NamedTuple):
@@ -145,8 +127,7 @@ class Views:
 
     def whole(self) -> Whole:
         """The crawl now: this hub's counts as they are, the others' as last heard. Any thread."""
-        numbers, groups = _values(self._counters)
-        own = replace(self._own, numbers=numbers, groups=groups)
+        own = replace(self._own, counts=_counts_of(self._counters))
         counts, away = {**self._heard, self._number: own}, self._away
         here = [count for hub, count in counts.items() if hub not in away]
         return Whole(
@@ -169,54 +150,44 @@ class Views:
         pages_per_s: float = 0.0,
         mbps: float = 0.0,
     ) -> Count:
-        numbers, groups = _values(self._counters)
         rates = round(pages_per_s, 2), round(mbps, 3)
-        return Count(
-            self._place, state, max(round(elapsed_s, 3), 0.0), *rates, unapplied, numbers, groups
-        )
+        counts = _counts_of(self._counters)
+        return Count(self._place, state, max(round(elapsed_s, 3), 0.0), *rates, unapplied, counts)
 
     def _line(self, hub: int, count: Count | None, away_since: str) -> HubLine:
         is_own = hub == self._number
         if count is None:
             return HubLine(hub, "", "", is_own, 0, 0.0, 0, away_since)
+        counted = _sum([count])
         return HubLine(
             hub=hub,
             place=count.place,
             state=count.state,
             is_own=is_own,
-            pages=int(count.numbers.get("crawled", 0)),
+            pages=counted.crawled,
             pages_per_s=0.0 if away_since else count.pages_per_s,
-            pending=max(int(count.numbers.get("pending", 0)), 0),
+            pending=max(counted.pending, 0),
             away_since=away_since,
         )
 
 
-def _values(counters: Counters) -> tuple[dict[str, int | float], dict[str, dict[str, int]]]:
-    """The numbers and groups of `Count`. Any thread."""
+def _counts_of(counters: Counters) -> dict[str, Any]:
+    """The `counts` of a `Count`. Any thread."""
     values = counters.to_dict()
-    groups = {
-        name: _largest(values[name], _LEVELS_MAX if name == "levels" else REASONS_MAX)
-        for name in _GROUPS
-    }
-    numbers = {name: values[name] for name in _NUMBERS if values[name]}
-    return numbers, {name: counts for name, counts in groups.items() if counts}
-
-
-def _largest(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    some = sorted(((-n, name) for name, n in counts.items() if n))
-    kept: Counter[str] = Counter()
-    for rank, (n, name) in enumerate(some):
-        kept[name[:_NAME_MAX] if rank < limit else OTHERS] -= n
-    return dict(kept)
+    return {name: values[name] for name in _IS_BY_REASON if values[name]}
 
 
 def _sum(counts: Iterable[Count]) -> Counters:
     """Seconds of earlier runs do not add up: the longest counts."""
     total, earlier_s = Counters(), 0.0
     for count in counts:
-        known = {name: n for name, n in count.numbers.items() if name in _NUMBERS}
-        earlier_s = max(earlier_s, known.pop("earlier_s", 0.0))
+        known = {
+            name: value
+            for name, value in count.counts.items()
+            if _IS_BY_REASON.get(name) is isinstance(value, dict)
+        }
+        total.earlier_s = 0.0
         total.add(known)
-        total.add({name: group for name, group in count.groups.items() if name in _GROUPS})
+        earlier_s = max(earlier_s, total.earlier_s)
     total.earlier_s = earlier_s
     return total

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.cluster.packets import Letter
-from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.steering import OBEY_S, HubSteering, Obedient
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.target import Leader, Report, Share, Word
@@ -65,6 +65,9 @@ class Process(Obedient, Protocol):
     def wake(self) -> None:
         """The crawl has ended, or leases are given again."""
 
+    def give_back_all(self) -> None:
+        """Give back the leases of this process whose requests are not sent."""
+
 
 class WholeCrawl:
     """Of hub `number` of `hubs`. Memory: a `Count` for each hub.
@@ -104,22 +107,19 @@ class WholeCrawl:
         self._counted_at = self._busy_at = clock()
         self._was_held = True
         self._line, self._line_at = "", 0.0
-        self._listen()
-
-    def __repr__(self) -> str:
-        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
-
-    def _listen(self) -> None:
-        peers = self._peers
-        peers.on_begin(self._begin)
-        peers.on_end(self._end_session)
-        peers.on_letter(Count, self.views.hear)
-        peers.on_letter(End, self._hear_end)
-        peers.on_letter(Word, self._hear_word)
-        peers.on_letter(Report, self._leader.hear)
+        letters: Letters = {
+            Count: self.views.hear,
+            End: self._hear_end,
+            Word: self._hear_word,
+            Report: self._leader.hear,
+        }
+        peers.add(Listener(letters, self._begin, self._end_session))
         if self.number == 0:
             self._leader.begin(0)
             self.share.steer()
+
+    def __repr__(self) -> str:
+        return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
 
     # Sessions
 
@@ -150,21 +150,10 @@ class WholeCrawl:
         for hub in self._peers.others:
             self._peers.send(hub, letter)
 
-    async def run(self) -> None:
-        """Until this task is cancelled, which may be after the end."""
-        looks_at = 0.0
-        while True:
-            try:
-                self.step()
-                if self.away and self._clock() >= looks_at:
-                    looks_at = self._clock() + LOOK_S
-                    await self._look_for_record()
-            except Exception:  # our own fault: the crawl goes on
-                logger.exception("The hub failed in its round")
-            await asyncio.sleep(STEP_S)
-
-    async def _look_for_record(self) -> None:
-        """This hub may not have heard the end."""
+    async def look_for_end(self) -> None:
+        """Once each LOOK_S: this hub may not have heard the end."""
+        if not self.away:
+            return
         with suppress(BusError, TimeoutError):
             async with asyncio.timeout(LOOK_S):
                 reason = await self._ends.look()

@@ -16,6 +16,7 @@ from scrapy.settings import Settings
 
 from webcrawl import __version__
 from webcrawl.config.table import TABLE
+from webcrawl.frontier.mailbox import unused_after
 from webcrawl.frontier.store import StoreError
 
 if TYPE_CHECKING:  # each command loads this one, and only it loads nats-py
@@ -78,8 +79,8 @@ class Command(ScrapyCommand):
 
         restoring.refuse_if_used(jobdir)
         found = restoring.find_checkpoint(opts.source)
-        epoch = self._refuse_if_owned(opts, found[1].claim)
-        restoring.restore(found, jobdir, epoch)
+        self._refuse_if_owned(opts, found[1].claim)
+        restoring.restore(found, jobdir, unused_after(time.time()))
         minutes = (time.time() - found[1].time) / 60
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
 
@@ -89,23 +90,23 @@ class Command(ScrapyCommand):
         claim = claims.read_claim(jobdir)
         if claim is None:
             raise StoreError(f"{jobdir} is not of one of several hubs: there is nothing to mark")
-        epoch = self._refuse_if_owned(opts, claim)
-        restoring.restore_in_place(jobdir, claim, epoch)
+        self._refuse_if_owned(opts, claim)
+        restoring.restore_in_place(jobdir, claim, unused_after(time.time()))
         return f"{jobdir} is an earlier state of {_named(claim)}"
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.cluster import restoring  # noqa: PLC0415
 
         restoring.refuse_if_used(jobdir)
-        claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, __version__, opts.number))
+        wanted = __version__, opts.number, unused_after(time.time())
+        claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, *wanted))
         restoring.begin(jobdir, claim)
         return f"{jobdir} is {_named(claim)}, and is empty"
 
-    def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> int:
-        """The epoch of the last owner."""
+    def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> None:
         from webcrawl.cluster.restoring import refuse_if_owned  # noqa: PLC0415
 
-        return self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
+        self._ask_bus(opts, lambda bus: refuse_if_owned(bus, claim.crawl, claim.number))
 
     def _ask_bus(self, opts: argparse.Namespace, ask: Callable[[Bus], Awaitable[T]]) -> T:
         """Raises what `ask` raises, and BusError."""

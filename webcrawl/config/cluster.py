@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, cast
@@ -24,7 +25,7 @@ from webcrawl import __version__
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
-from webcrawl.cluster.buckets import SUFFIX_LIST, Buckets
+from webcrawl.cluster.buckets import SUFFIX_LIST, hub_of
 from webcrawl.cluster.bus import Bus, NatsBus
 from webcrawl.cluster.checkpoints import Checkpoints
 from webcrawl.cluster.claims import Claim
@@ -167,7 +168,7 @@ def hub_frontier(
         )
         for number in range(brief.hubs)
     ]  # fmt: skip
-    frontier = AllHubs(hubs, Buckets(len(hubs)).hub_of) if len(hubs) > 1 else hubs[0]
+    frontier = AllHubs(hubs, partial(hub_of, hubs=len(hubs))) if len(hubs) > 1 else hubs[0]
     frontier.crawl_id = brief.crawl
     return frontier
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
-from webcrawl.cluster.bus import Bus, BusError, Refused
+from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.claims import Claim, ClaimError, claim_number, read_claim, write_claim
 from webcrawl.cluster.fetching import CHANGED
-from webcrawl.cluster.joining import RETRY_S, CrawlEndedError, open_bus, wait_for_brief
+from webcrawl.cluster.joining import CrawlEndedError, answered, open_bus, wait_for_brief
 from webcrawl.cluster.packets import Brief
 from webcrawl.cluster.records import CrawlRecord
 from webcrawl.config import cluster as config
@@ -96,27 +97,19 @@ def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
     if claim is None:
         wanted = config.record_of(crawler, arguments, new_crawl_id())
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            claim = runner.run(_claim_on_bus(config.bus_from(crawler.settings), wanted))
+            claimant = f"{socket.gethostname()}:{jobdir.absolute()}"
+            bus = config.bus_from(crawler.settings)
+            claim = runner.run(_claim_on_bus(bus, wanted, claimant))
         write_claim(jobdir, claim)
     if claim.hubs != hubs:
         raise SettingError("CLUSTER_HUBS", hubs, f"{claim.hubs}, with which JOBDIR was begun")
     return claim
 
 
-async def _claim_on_bus(bus: Bus, wanted: CrawlRecord) -> Claim:
+async def _claim_on_bus(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:
     await open_bus(bus, _say)
-    said = ""
     try:
-        while True:
-            try:
-                return await claim_number(bus, wanted, config.new_name(), _say)
-            except Refused:
-                raise
-            except BusError as error:
-                if str(error) != said:
-                    said = str(error)
-                    _say(f"waits for the bus ({said})")
-                await asyncio.sleep(RETRY_S)
+        return await answered(lambda: claim_number(bus, wanted, claimant), _say)
     finally:
         await bus.close()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import msgpack
 from scrapy.crawler import Crawler
 
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.views import State
 from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
@@ -42,7 +42,7 @@ OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target",
 
 
 class HubProcess:
-    """`cluster.several.Process` of a hub. `unapplied` is the number of mails under way."""
+    """`cluster.whole.Process` of a hub. `unapplied` is the number of mails under way."""
 
     def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
         self._crawler = crawler
@@ -93,7 +93,7 @@ class HubProcess:
         if canonicalize(url) != url or explain is None:
             raise SteeringError("this hub cannot explain it")
         whole = self.whole
-        if Buckets(whole.hubs).hub_of(host_of(url)) != whole.number:
+        if hub_of(host_of(url), whole.hubs) != whole.number:
             raise SteeringError("it is a URL of another hub")
         try:
             return await explain(url)

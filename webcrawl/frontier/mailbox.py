@@ -133,17 +133,24 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def jump(numbers: dict[str, Any], hubs: Iterable[int], after: int, owners: int) -> None:
+def unused_after(time: float) -> int:
+    """All mail that a hub has sent before `time`, UTC, has numbers up to this one.
+
+    They begin at 1, or at that of an earlier time, and a hub sends less than 2³⁰ mail a second.
+    """
+    return int(time) << 30
+
+
+def jump(numbers: dict[str, Any], hubs: Iterable[int], after: int, at_least: int) -> None:
     """Let the mail of a folder that was set back go on at higher numbers, for each of `hubs`.
 
-    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told. `owners`: how
-    many processes have had the folder, or a later state of it, as far as is known: each of them has
-    sent less than JUMP mail.
+    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
+    `at_least`: `unused_after` of now.
     """
     outbox = numbers.setdefault("outbox", {})
     for hub in map(str, hubs):
         first, last = outbox.get(hub, (after + 1, after))
-        new_last = max(last + JUMP, owners * JUMP)
+        new_last = max(last + JUMP, at_least)
         outbox[hub] = first if first <= last else new_last + 1, new_last
 
 

@@ -31,7 +31,7 @@ from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
-from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders, encode, frame
+from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
 
@@ -162,9 +162,8 @@ class FrontierServer(Frontier):
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._frontier.set_rules(rules, now)
-        message = frame(encode(NewRules(list(rules))))
         for member in self._members:
-            member.channel.write(message)
+            member.channel.send(NewRules(list(rules)))
         self._notify_members(now)
 
     async def retry(self, reasons: Container[str], now: float) -> int:

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
@@ -228,15 +228,19 @@ class Channel(asyncio.Protocol):
     """One end of the socket: calls `on_message` in order, and `on_disconnect` once."""
 
     def __init__(
-        self, on_message: Callable[[Message], None], on_disconnect: Callable[[], None]
+        self,
+        on_message: Callable[[Any], None],
+        on_disconnect: Callable[[], None],
+        message_bytes_max: int = 1 << 32,
     ) -> None:
         self._on_message = on_message
         self._on_disconnect = on_disconnect
+        self._message_bytes_max = message_bytes_max
         self._received = bytearray()
         self._unsent: list[bytes] = []  # until the channel is open
         self._transport: asyncio.Transport | None = None
         self._is_closed = False
-        self.decode = decode
+        self.decode: Callable[[bytes | bytearray], Any] = decode
 
     async def open(self, sock: socket.socket | Carrier) -> None:
         if isinstance(sock, Carrier):
@@ -277,7 +281,10 @@ class Channel(asyncio.Protocol):
         received += data
         start, head = 0, _LENGTH.size
         while len(received) - start >= head:
-            end = start + head + _LENGTH.unpack_from(received, start)[0]
+            size = _LENGTH.unpack_from(received, start)[0]
+            if size > self._message_bytes_max:
+                raise DecodeError(f"a message of {size} bytes")
+            end = start + head + size
             if len(received) < end:
                 break
             message = self.decode(received[start + head : end])

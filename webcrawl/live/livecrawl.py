@@ -15,7 +15,7 @@ import msgspec
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.inspection import Inspection
@@ -89,7 +89,7 @@ class LiveCrawl:
         if frontier is None:
             raise RefusalError(503, "this crawl has no frontier of ours")
         whole = crawl_of(self._crawler).whole
-        hub = Buckets(whole.hubs).hub_of(host_of(url)) if whole is not None else 0
+        hub = hub_of(host_of(url), whole.hubs) if whole is not None else 0
         if whole is not None and hub != whole.number:
             try:
                 lines = await whole.steering.explain(hub, url)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.cluster.buckets import Buckets
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.config.build import hub_in
 from webcrawl.config.kinds import SettingError
 from webcrawl.frontier.disk.database import is_begun
@@ -52,7 +52,7 @@ class Command(command.Command):
         jobdir = Path(settings["JOBDIR"])
         try:
             hub = hub_in(jobdir)
-            owner = Buckets(hub.hubs).hub_of(host_of(url)) if hub is not None else 0
+            owner = hub_of(host_of(url), hub.hubs) if hub is not None else 0
             is_elsewhere = hub is not None and hub.number != owner
             has_rows = is_begun(jobdir / FOLDER) and not is_elsewhere
             if not has_rows and (lines := _of_running_crawl(jobdir, url)):
