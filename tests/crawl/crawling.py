@@ -131,10 +131,10 @@ class Crawl:
         self.process.kill()
         self.process.wait()
 
-    def wait(self) -> Result:
+    def wait(self, seconds: float = WAIT_S) -> Result:
         """Wait until it has ended by itself."""
         try:
-            code = self.process.wait(WAIT_S)
+            code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
