@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from simweb.features import select
+from simweb.links import LINKS, Target
 from simweb.model import FEATURES, World
 from simweb.pagekinds import PAGES, PageKind
 from simweb.pages import Page
@@ -95,6 +96,18 @@ class TestUrls:
     def test_every_target_resolves_to_its_place(self, world: World) -> None:
         for place in reach(world).pages:
             assert world.resolve(place.host, world.target(place)) == place
+
+    @pytest.mark.parametrize("style", LINKS, ids=lambda style: style.name)
+    def test_every_spelling_is_the_same_url(self, world: World, style: object) -> None:
+        odd = World(WorldSpec(hosts=60, features=f"none,{style.name}"))  # type: ignore[attr-defined]
+        for place in everything(odd)[:300]:
+            for near in (True, False):
+                path = odd.host(place.host).site.path(place.page)
+                for query in ("", "?de=1&amp;passo=1"):
+                    target = Target(odd.names()[place.host], "", path, query, near)
+                    spelled = style.spell(target).replace("&amp;", "&").replace("&#x2F;", "/")  # type: ignore[attr-defined]
+                    plain = target.url.replace("&amp;", "&")
+                    assert canonicalize(spelled, odd.url(Place(place.host, 0))) == plain
 
     @pytest.mark.parametrize(
         ("trap", "third"),
