@@ -264,7 +264,7 @@ class _NoThread:
 
 def _run_at_once(executor: Any, job: Any) -> None:
     """In place of `AdaptiveExecutor._send`."""
-    from webcrawl.executor import _run_job, _settle  # noqa: PLC0415
+    from webcrawl.base.executor import _run_job, _settle  # noqa: PLC0415
 
     done: list[Any] = []
     _uncounted(lambda: done.append(_run_job(job)))
@@ -291,8 +291,8 @@ def _prepare(world: Sequence[str]) -> list[str]:
     from simweb.dns import Names  # noqa: PLC0415
     from simweb.http import Web  # noqa: PLC0415
     from simweb.ledger import Ledger, Rules  # noqa: PLC0415
-    from webcrawl import executor  # noqa: PLC0415
     from webcrawl.admission import dnsclient  # noqa: PLC0415
+    from webcrawl.base import executor  # noqa: PLC0415
     from webcrawl.reading import reader  # noqa: PLC0415
     from webcrawl.spiders import broad  # noqa: PLC0415
 

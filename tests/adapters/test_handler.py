@@ -30,7 +30,7 @@ from scrapy.http import HtmlResponse, Response
 from stock_crawl import run, site
 
 from tests.adapters.rawserver import RawServer, read_request, until
-from webcrawl import openfiles
+from webcrawl.base import openfiles
 from webcrawl.config.build import admissions_from
 from webcrawl.config.fetch import content_type_test, headers_from
 from webcrawl.crawl.crawl import crawl_of

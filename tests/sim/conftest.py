@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.virtualtime import now
-from webcrawl import executor
+from webcrawl.base import executor
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from webcrawl import executor
-from webcrawl.executor import BATCH, AdaptiveExecutor
+from webcrawl.base import executor
+from webcrawl.base.executor import BATCH, AdaptiveExecutor
 
 HERE = threading.current_thread().name
 

@@ -24,7 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # A package may import itself and what stands in the rows above it.
 CORE_LAYERS = (
-    {"parse", "executor", "openfiles", "synced", "textfile", "wording"},
+    {"base", "parse"},
     {"scope", "fetch"},
     {"warc", "crawllog", "reading"},
     {"frontier"},
@@ -33,7 +33,6 @@ CORE_LAYERS = (
     {"admission"},
 )
 ADAPTER_LAYERS = (
-    {"scrapy_private"},
     {"crawl"},
     {"config"},
     {"report", "fastpath"},

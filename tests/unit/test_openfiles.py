@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from webcrawl.openfiles import CONNECTIONS_MIN, IDLE, TABLES, is_ours, plan_for
+from webcrawl.base.openfiles import CONNECTIONS_MIN, IDLE, TABLES, is_ours, plan_for
 
 
 @pytest.mark.parametrize("limit", [100, 128, 256, 1024, 2048, 8192])

@@ -20,10 +20,11 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 import webcrawl
-from webcrawl import commands, scrapy_private
+from webcrawl import commands
+from webcrawl.crawl import scrapy_private
+from webcrawl.crawl.scrapy_private import FAST_PATH, PROMISES, Names
 from webcrawl.extensions import worker
 from webcrawl.extensions.startcheck import StartCheck
-from webcrawl.scrapy_private import FAST_PATH, PROMISES, Names
 
 PACKAGE = Path(webcrawl.__file__).parent
 ALL = PROMISES + FAST_PATH

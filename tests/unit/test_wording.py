@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.wording import counted, printable, size_text
+from webcrawl.base.wording import counted, printable, size_text
 
 
 @given(st.text())

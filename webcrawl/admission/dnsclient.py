@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from webcrawl.admission.dnswire import Answer, query, read_answer
+from webcrawl.base.openfiles import is_ours
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
-from webcrawl.openfiles import is_ours
 
 # At most MAX_BURST unanswered queries are younger than BURST_S. The server's socket may have the
 # default buffer of Linux, which holds 192 to 256 small datagrams. Of a larger burst some would be

@@ -23,10 +23,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
+from webcrawl.base.openfiles import is_ours
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import split_url
-from webcrawl.openfiles import is_ours
 from webcrawl.parse.domains import is_address
 
 logger = logging.getLogger(__name__)

@@ -41,9 +41,9 @@ from nats.js.errors import (
     ServiceUnavailableError,
 )
 
+from webcrawl.base.textfile import read_text
 from webcrawl.cluster.address import Address, Server
 from webcrawl.frontier.store import StoreError
-from webcrawl.textfile import read_text
 
 logger = logging.getLogger(__name__)
 logging.getLogger("nats.aio.client").disabled = True  # faults are told by our own lines

@@ -34,14 +34,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from xxhash import xxh3_64
 
+from webcrawl.base.executor import AdaptiveExecutor
+from webcrawl.base.synced import replace_file, sync_folder
 from webcrawl.cluster.claims import Claim
-from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.identity import read_numbers
 from webcrawl.frontier.store import StoreError
-from webcrawl.synced import replace_file, sync_folder
 
 logger = logging.getLogger(__name__)
 

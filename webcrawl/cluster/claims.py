@@ -16,6 +16,8 @@ from typing import Final
 
 from msgspec import DecodeError, Struct, json
 
+from webcrawl.base.synced import replace_file
+from webcrawl.base.wording import printable
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.packets import hub_subject
 from webcrawl.cluster.records import (
@@ -25,8 +27,6 @@ from webcrawl.cluster.records import (
     read,
     refuse_other_version,
 )
-from webcrawl.synced import replace_file
-from webcrawl.wording import printable
 
 NAME: Final = "hub.json"  # in JOBDIR
 WIPED_S: Final = 3.0  # a hub that lives has written a lost record again

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec import DecodeError
 
+from webcrawl.base.wording import printable
 from webcrawl.cluster.bus import Bus, BusError, Refused
 from webcrawl.cluster.packets import (
     ASK,
@@ -23,7 +24,6 @@ from webcrawl.cluster.packets import (
     subject_of,
 )
 from webcrawl.cluster.records import CRAWL, CrawlRecord, read, refuse_other_version
-from webcrawl.wording import printable
 
 T = TypeVar("T")
 

@@ -32,11 +32,11 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
+from webcrawl.base.wording import printable
 from webcrawl.cluster.buckets import HUBS_MAX
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.packets import SILENCE_S, hub_subject, untrusted
 from webcrawl.cluster.streams import Clock
-from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 

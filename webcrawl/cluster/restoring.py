@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from webcrawl.base.synced import sync_folder
 from webcrawl.cluster import claims
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.checkpoints import (
@@ -42,7 +43,6 @@ from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.identity import read_identity, read_numbers
 from webcrawl.frontier.mailbox import jump
 from webcrawl.frontier.store import StoreError
-from webcrawl.synced import sync_folder
 
 _PART: Final = "restoring"  # in JOBDIR
 _CHECK_S: Final = 1.0  # between two looks at a record

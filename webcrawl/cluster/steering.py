@@ -20,12 +20,12 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 from msgspec import Meta
 from msgspec.structs import replace
 
+from webcrawl.base.wording import printable
 from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scope.rules import check_entry
-from webcrawl.wording import printable
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from webcrawl.base.wording import counted
 from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.cluster.packets import Letter
@@ -25,7 +26,6 @@ from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import SteeringError
-from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)
 

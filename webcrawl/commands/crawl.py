@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from scrapy.commands import crawl
 
 from webcrawl.commands.preflight import CheckedCommand
-from webcrawl.scrapy_private import refuse_to_start
+from webcrawl.crawl.scrapy_private import refuse_to_start
 from webcrawl.spiders.seeds import ACCEPTED
 
 

@@ -18,7 +18,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.config.check import problems_of
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.scrapy_private import refuse_to_start
+from webcrawl.crawl.scrapy_private import refuse_to_start
 
 if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand as _Base

@@ -17,7 +17,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl import openfiles
+from webcrawl.base import openfiles
 from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of

@@ -10,7 +10,7 @@ from scrapy.commands import runspider
 from scrapy.utils.spider import iter_spider_classes
 
 from webcrawl.commands.preflight import CheckedCommand
-from webcrawl.scrapy_private import refuse_to_start
+from webcrawl.crawl.scrapy_private import refuse_to_start
 
 
 class Command(CheckedCommand, runspider.Command):

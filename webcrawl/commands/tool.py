@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from webcrawl.wording import needs_extra
+from webcrawl.base.wording import needs_extra
 
 if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand as _Base

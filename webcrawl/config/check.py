@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.admission.dns import read_server
+from webcrawl.base.wording import needs_extra
 from webcrawl.cluster.address import Address
 from webcrawl.config import components
 from webcrawl.config.build import (
@@ -40,7 +41,6 @@ from webcrawl.crawl.crawl import has_our_scheduler
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 from webcrawl.warc.earlierlines import EarlierError, sources_of
-from webcrawl.wording import needs_extra
 
 
 def check(settings: BaseSettings) -> list[str]:

@@ -15,7 +15,8 @@ from scrapy.http import Headers
 from scrapy.settings import BaseSettings
 from scrapy.utils.python import without_none_values
 
-from webcrawl import openfiles
+from webcrawl.base import openfiles
+from webcrawl.base.textfile import NotAFile, open_file
 from webcrawl.config.kinds import DIRECT, SettingError
 from webcrawl.config.table import read
 from webcrawl.fetch.client import Client
@@ -29,7 +30,6 @@ from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
 from webcrawl.scope import refused_ports
-from webcrawl.textfile import NotAFile, open_file
 
 logger = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from webcrawl.base.textfile import NotAFile, read_text
 from webcrawl.config.kinds import SIZE, USER_AGENT, Kind, SettingError, seconds, whole
 from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
 from webcrawl.parse.robots import product_token
 from webcrawl.scope.hostrules import Auth, HostRule, Values, values_of
 from webcrawl.scope.rules import named_host
-from webcrawl.textfile import NotAFile, read_text
 
 PRIORITY_MAX = 1_000_000
 _WHOLE = whole(0, most=10**18 - 1)  # the messages to the workers have numbers of 64 bits

@@ -6,6 +6,7 @@
 - `outcomes`: how each end of a Request becomes one outcome of its lease
 - `reconstruction`: an exchange for an answer that our download handler did not fetch
 - `user_requests`: Requests that a spider or a middleware makes itself
+- `scrapy_private`: the private names of Scrapy that the crawl needs, and what is lost without them
 - `steering`: the commands for a running crawl; `keptcommands`: those that its next run obeys
 """
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from webcrawl.base.wording import printable
 from webcrawl.frontier.store import StoreError
-from webcrawl.wording import printable
 
 _SHOWN: Final = 5  # arguments of a command in a line of the log
 

@@ -23,6 +23,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.crawl.page_fetch import note
+from webcrawl.crawl.scrapy_private import class_of_request
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.http1 import Headers, content_length
 from webcrawl.fetch.mediatypes import Wants
@@ -30,7 +31,6 @@ from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import NUMBER_MAX
 from webcrawl.parse.urls import host_of
-from webcrawl.scrapy_private import class_of_request
 
 logger = logging.getLogger(__name__)
 

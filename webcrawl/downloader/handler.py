@@ -45,6 +45,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.admission.guard import ip_of
 from webcrawl.admission.ruled import login_problem, ruled_headers, ruled_limits
+from webcrawl.base.openfiles import raise_limit
 from webcrawl.config.fetch import (
     bind_address,
     client_from,
@@ -88,7 +89,6 @@ from webcrawl.fetch.requesthead import (
 )
 from webcrawl.fetch.room import Share
 from webcrawl.frontier.lease import Lease
-from webcrawl.openfiles import raise_limit
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope.hostrules import NO_VALUES, Values
 from webcrawl.signals import fetches_cut

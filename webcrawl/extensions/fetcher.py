@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from scrapy.exceptions import CloseSpider
 
-from webcrawl import scrapy_private
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.joining import open_bus
 from webcrawl.cluster.packets import TICK_S
+from webcrawl.crawl import scrapy_private
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.extensions.worker import WorkerMiddleware
 

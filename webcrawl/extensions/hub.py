@@ -11,6 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
+from webcrawl.base.wording import utc_now
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
@@ -18,7 +19,6 @@ from webcrawl.extensions.processes import add_counts
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.signals import crawl_closing
-from webcrawl.wording import utc_now
 
 if TYPE_CHECKING:
     from webcrawl.cluster.several import SeveralHubs

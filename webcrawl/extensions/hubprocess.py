@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec import msgpack
 from scrapy.crawler import Crawler
 
+from webcrawl.base.wording import counted
 from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.views import State
 from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.scrapy_private import reads_seeds
 from webcrawl.crawl.steering import kept_reasons
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
@@ -30,8 +32,6 @@ from webcrawl.report.lines import hubs_text
 from webcrawl.scope import ScopeError
 from webcrawl.scope.hostrules import HostRule
 from webcrawl.scope.rules import check_entry
-from webcrawl.scrapy_private import reads_seeds
-from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from webcrawl.extensions.steering import SteeringExtension

@@ -21,6 +21,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl import __version__
+from webcrawl.base.synced import replace_file
+from webcrawl.base.wording import utc_now
 from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
 from webcrawl.config.table import typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
@@ -34,8 +36,6 @@ from webcrawl.report.lines import (
     whole_summary,
     whole_values,
 )
-from webcrawl.synced import replace_file
-from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
 

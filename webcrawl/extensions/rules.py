@@ -19,6 +19,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.base.wording import counted
 from webcrawl.config import rulesfile
 from webcrawl.config.build import leads_crawl, rules_path
 from webcrawl.config.rulesfile import RulesError
@@ -26,7 +27,6 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
 from webcrawl.scope.hostrules import HostRule, Values
 from webcrawl.signals import crawl_closing
-from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.base.wording import utc_now
 from webcrawl.config.build import leads_crawl, report_folder
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.base import Frontier
@@ -25,7 +26,6 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.live.processstat import process_stats
 from webcrawl.report.lines import named_counts
 from webcrawl.report.series import SeriesFile, series_path
-from webcrawl.wording import utc_now
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from scrapy import Spider
 from scrapy.extensions import spiderstate
 
+from webcrawl.base.synced import replace_file
 from webcrawl.crawl.crawl import set_fatal_error
-from webcrawl.synced import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.scrapy_private import problem
+from webcrawl.crawl.scrapy_private import problem
 
 logger = logging.getLogger(__name__)
 

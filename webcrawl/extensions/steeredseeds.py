@@ -7,11 +7,11 @@ from functools import partial
 
 from scrapy.exceptions import CloseSpider
 
+from webcrawl.base.wording import counted
 from webcrawl.hub.wire import SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.spiders.broad import in_daemon, portions, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.wording import counted
 
 
 async def put_seeds(

@@ -20,10 +20,12 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.base.wording import counted, utc_now
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, shown
+from webcrawl.crawl.scrapy_private import is_closing
 from webcrawl.crawl.steering import check, is_unicode, kept_reasons
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.store import StoreError
@@ -32,9 +34,7 @@ from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.rules import entries_of, named_host
-from webcrawl.scrapy_private import is_closing
 from webcrawl.spiders.broad import in_daemon
-from webcrawl.wording import counted, utc_now
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
     from webcrawl.extensions.hubprocess import HubProcess

@@ -27,10 +27,10 @@ from scrapy.settings import Settings
 from webcrawl.config.build import share_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.scrapy_private import refuse_to_start
 from webcrawl.hub.client import RemoteFrontier
 from webcrawl.hub.wire import receive
 from webcrawl.report.logformatter import is_verbose
-from webcrawl.scrapy_private import refuse_to_start
 
 EXIT_S = 5.0  # to finish files after the connection to the first process is lost
 PRIORITY = 100  # above every setting of a user

@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 
-from webcrawl.scrapy_private import no_fast_path
+from webcrawl.crawl.scrapy_private import no_fast_path
 
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ import ssl
 import time
 from collections.abc import Container
 
+from webcrawl.base.openfiles import IDLE
 from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import codings_of, decode, decode_quickly
 from webcrawl.fetch.exchange import Exchange, FetchFailed
@@ -26,7 +27,6 @@ from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import Signer
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.fetch.transfer import Held, State, Transfer
-from webcrawl.openfiles import IDLE
 
 _REPEATABLE = frozenset({"GET", "HEAD"})  # may be sent again if a reused connection fails
 

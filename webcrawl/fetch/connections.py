@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from webcrawl.openfiles import IDLE
+from webcrawl.base.openfiles import IDLE
 
 UNRELIABLE_MAX: Final = 4096
 

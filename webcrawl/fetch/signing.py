@@ -23,9 +23,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from webcrawl.base.textfile import NotAFile, open_file
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.requesthead import Target
-from webcrawl.textfile import NotAFile, open_file
 
 # WBA 5.2: 24 hours at most are recommended. A request is signed just before it is sent, so this is
 # for the clocks of others. Within it, who reads a request can send it again to the same server.

@@ -21,6 +21,7 @@ import time
 from contextlib import suppress
 from enum import Enum
 
+from webcrawl.base.openfiles import is_ours
 from webcrawl.fetch.connections import Connections, Server
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import FailureReason, FetchFailed
@@ -29,7 +30,6 @@ from webcrawl.fetch.http1 import ResponseReader, content_length
 from webcrawl.fetch.proxy import Proxy, Tunnel, failure_of, tunnel_place
 from webcrawl.fetch.request import FetchRequest, Limits, OnContent
 from webcrawl.fetch.room import FREE_BYTES, Room, Share
-from webcrawl.openfiles import is_ours
 
 # Reading the bytes of one server may take this long before other tasks run. uvloop gives up to 32
 # reads of 256 KB at once: 10 MiB of tiny chunks take 0.8 s.

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from webcrawl.synced import replace_file
+from webcrawl.base.synced import replace_file
 
 TOKEN_FILE: Final = "live.token"  # in JOBDIR
 _TOKEN: Final = re.compile(r"[\w-]{43}", re.ASCII)  # 256 bits in base64url

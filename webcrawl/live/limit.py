@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from webcrawl.wording import counted
+from webcrawl.base.wording import counted
 
 Stage = Literal[
     "closing", "paused", "outage", "target", "seeds", "cpu", "archive", "page", "dns", "robots",

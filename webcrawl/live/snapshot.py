@@ -15,6 +15,7 @@ from typing import Any, Final
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
+from webcrawl.base.wording import utc_now
 from webcrawl.config.build import job_folder, processes_from, processors, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -28,7 +29,6 @@ from webcrawl.live.processstat import process_stats
 from webcrawl.live.rates import Rates, sample
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts, whole_values
-from webcrawl.wording import utc_now
 
 HOSTS_MAX: Final = 20  # in each list of hosts
 _SETTINGS: Final = ("CONCURRENT_REQUESTS", "FRONTIER_ACTIVE_HOSTS")

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from webcrawl.synced import replace_file
+from webcrawl.base.synced import replace_file
 
 FILE: Final = "crawl.json"
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from webcrawl.base.wording import printable
 from webcrawl.frontier.counters import NO_VISITS, Counters
-from webcrawl.wording import printable
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
     from webcrawl.cluster.views import Whole

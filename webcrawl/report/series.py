@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from webcrawl.synced import replace_file
+from webcrawl.base.synced import replace_file
 
 POINTS_MAX: Final = 2_000  # some 2.5 KB each
 FIRST_INTERVAL_S: Final = 2.0  # as the stats lines

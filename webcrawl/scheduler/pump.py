@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterable
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from webcrawl import openfiles, scrapy_private
 from webcrawl.admission.outage import MANY
 from webcrawl.admission.runner import Admissions, broken
+from webcrawl.base import openfiles
+from webcrawl.crawl import scrapy_private
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier

@@ -20,9 +20,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from webcrawl.base.textfile import read_text
 from webcrawl.parse.urls import canonicalize, host_of, port_of
 from webcrawl.scope.ports import refused_ports
-from webcrawl.textfile import read_text
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
 

@@ -34,9 +34,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.base.textfile import NotAFile, check_kind
 from webcrawl.frontier.outlinks import SITEMAP_MARK
 from webcrawl.parse.urls import canonicalize
-from webcrawl.textfile import NotAFile, check_kind
 
 ACCEPTED = (
     "-a seeds= takes files, URLs, hosts such as ufmg.br, - for standard input, "

@@ -32,7 +32,7 @@ from rocksdict import (
     Rdict,
 )
 
-from webcrawl.executor import AdaptiveExecutor
+from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.items import Original
 from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.records import in_field, labelled

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from rocksdict import AccessType, WriteBatch
 
+from webcrawl.base.wording import counted
 from webcrawl.warc.earlier import (
     DIGEST_BYTES,
     SOURCES,
@@ -29,7 +30,6 @@ from webcrawl.warc.earlier import (
     row,
 )
 from webcrawl.warc.earlierlines import EarlierError, Lines
-from webcrawl.wording import counted
 
 BATCH: Final = 20_000  # captures in a commit
 REPORT_S: Final = 5.0

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from webcrawl.synced import sync_folder
+from webcrawl.base.synced import sync_folder
 from webcrawl.warc.cdxj import answer_of, cdxj_line
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member

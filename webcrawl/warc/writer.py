@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from webcrawl.executor import AdaptiveExecutor
+from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.warc.files import Position, WarcFiles, Written
 from webcrawl.warc.records import Capture
 

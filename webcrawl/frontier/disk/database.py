@@ -37,8 +37,8 @@ from rocksdict import (
     WriteBatch,
 )
 
+from webcrawl.base.openfiles import plan
 from webcrawl.frontier.store import StoreError
-from webcrawl.openfiles import plan
 
 _CACHE_BYTES = 1 << 20  # for blocks that are read in order; 8 MB saved no CPU
 _WRITE_BUFFER_BYTES = 8 << 20

@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar, Unpack
 
+from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.crawllog.files import CrawlLog, Place
-from webcrawl.executor import AdaptiveExecutor
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun

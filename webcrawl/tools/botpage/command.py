@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.base.wording import utc_now
 from webcrawl.config import kinds
 from webcrawl.config.build import robots_token
 from webcrawl.config.check import check
@@ -20,7 +21,6 @@ from webcrawl.fetch.signing import DIRECTORY_PATH, KeyFileError, read_key, thumb
 from webcrawl.tools import command
 from webcrawl.tools.botpage.keys import DIRECTORY_TYPE, directory, new_key, read_public_key
 from webcrawl.tools.botpage.page import ADDRESSES, ADDRESSES_TYPE, Bot, missing, write_botpage
-from webcrawl.wording import utc_now
 
 # The page does not say these, and their folders may be on another machine.
 _UNUSED = {

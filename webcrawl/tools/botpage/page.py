@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from webcrawl.synced import replace_file
+from webcrawl.base.synced import replace_file
 from webcrawl.tools.template import page_template
 
 ADDRESSES: Final = "addresses.json"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from webcrawl.base.wording import counted
 from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
 from webcrawl.frontier.disk.clock import clock_warning
@@ -20,7 +21,6 @@ from webcrawl.parse.jointrules import decision
 from webcrawl.parse.urls import host_of, level_of, origin_of, target_of
 from webcrawl.scope import SEQUENCE_MAX, is_numbered
 from webcrawl.scope.hostrules import NO_VALUES, Values
-from webcrawl.wording import counted
 
 _CAPS = {
     "host_cap": "MAX_PAGES_PER_HOST",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.base.wording import printable
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.console import discard_output
 from webcrawl.tools import command
 from webcrawl.tools.report.folder import NoCrawlError, find_crawls
 from webcrawl.tools.report.printed import LogUnreadableError, write_report
-from webcrawl.wording import printable
 
 WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
 

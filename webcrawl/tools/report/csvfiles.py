@@ -10,8 +10,8 @@ import csv
 from pathlib import Path
 from typing import Any, TextIO
 
+from webcrawl.base.wording import printable
 from webcrawl.tools.report.tables import Table
-from webcrawl.wording import printable
 
 _FORMULA = ("=", "+", "-", "@")
 

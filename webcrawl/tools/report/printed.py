@@ -15,6 +15,7 @@ import duckdb
 from rich.console import Console
 from rich.progress import Progress
 
+from webcrawl.base.wording import counted, printable, size_text
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.tools.report.archive import Found, archived_pages, read_archive
 from webcrawl.tools.report.columns import WORDS
@@ -23,7 +24,6 @@ from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page
 from webcrawl.tools.report.report import Report, make_report, open_crawl
 from webcrawl.tools.report.tables import Table
-from webcrawl.wording import counted, printable, size_text
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 

@@ -17,9 +17,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from webcrawl.base.synced import replace_file
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.series import read_series
-from webcrawl.synced import replace_file
 from webcrawl.tools.sweep.plots import Line, Panel, save
 from webcrawl.tools.sweep.watching import Run, Sample, watch
 

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webcrawl.wording import counted, size_text
+from webcrawl.base.wording import counted, size_text
 
 _STATES: Final = ("ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired")
 _HUBS_MAX: Final = 12

@@ -16,6 +16,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.admission.dns import ResolutionFailed
 from webcrawl.admission.runner import ADDRESSES_MAX
+from webcrawl.base.wording import printable
 from webcrawl.config.build import guard_from, policy_from, resolver_from
 from webcrawl.config.fetch import client_from, headers_from, limits_from
 from webcrawl.config.table import read
@@ -24,7 +25,6 @@ from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import UnsendableError
 from webcrawl.parse.urls import host_of
-from webcrawl.wording import printable
 
 Write = Callable[[str], None]
 

@@ -25,6 +25,7 @@ from webcrawl.admission.robotspolicy import (
 )
 from webcrawl.admission.runner import read_robots
 from webcrawl.admission.sitemaps import REDIRECTS
+from webcrawl.base.wording import printable
 from webcrawl.config.build import reading_from, robots_reader, robots_token
 from webcrawl.config.fetch import content_type_test
 from webcrawl.config.table import read
@@ -47,7 +48,6 @@ from webcrawl.tools.trace.loader import (
     ms,
     text_of,
 )
-from webcrawl.wording import printable
 
 
 class Tracer:

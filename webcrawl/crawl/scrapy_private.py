@@ -43,7 +43,7 @@ class Names(NamedTuple):
     lost: str = "each page takes more time"
 
 
-_HERE: Final = "webcrawl.scrapy_private"
+_HERE: Final = "webcrawl.crawl.scrapy_private"
 _FEEDS: Final = "webcrawl.extensions.feeds"
 _END: Final = "no page and no crawl ends"
 _ITEMS: Final = "feeds lose items of pages that are done"

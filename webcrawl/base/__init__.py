@@ -1,0 +1,1 @@
+"""What every room stands on: work in a thread, files, open files, and text for people."""
