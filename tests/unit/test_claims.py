@@ -13,9 +13,11 @@ from tests.unit import virtualtime
 from tests.unit.test_hub_records import Process, Records
 from webcrawl.cluster.bus import Entry, Refused
 from webcrawl.cluster.claims import (
+    CLAIMANT,
     Claim,
     ClaimError,
     claim_number,
+    claimant_of,
     read_claim,
     write_claim,
 )
@@ -51,14 +53,27 @@ def test_each_process_claims_the_lowest_number_without_owner_and_the_first_gives
         claim(records)
 
 
-def test_a_process_that_died_before_it_kept_its_claim_claims_the_same_number_again() -> None:
+def test_a_process_that_died_before_it_kept_its_claim_claims_the_same_number_again(
+    tmp_path: Path,
+) -> None:
     records = Records()
     begin(records, claim(records))
-    died = claim(records, claimant="host:/job")
-    assert claim(records, claimant="host:/job") == died
+    died = claim(records, claimant=claimant_of(tmp_path))
+    assert claim(records, claimant=claimant_of(tmp_path)) == died
     begin(records, died)
     with pytest.raises(Refused, match="all 2 hubs have owners"):
-        claim(records, claimant="host:/job")
+        claim(records, claimant=claimant_of(tmp_path))
+
+
+def test_cloned_machines_that_start_at_once_claim_different_numbers(tmp_path: Path) -> None:
+    records, jobdirs = Records(), [tmp_path / "first", tmp_path / "second"]
+    for each in jobdirs:
+        each.mkdir()
+    first, second = (claim(records, claimant=claimant_of(each)) for each in jobdirs)
+    assert (first.number, second.number) == (0, 1)
+    (jobdirs[0] / CLAIMANT).write_bytes(b"\xff")
+    with pytest.raises(ClaimError, match="cannot be used"):
+        claimant_of(jobdirs[0])
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ With several hubs, the number decides which hosts a frontier has. So it is claim
 frontier is opened, once, and stays in `hub.json` in JOBDIR. The first claim also gives the crawl
 its ID. `records` takes over from there.
 
-The record of a claim names the JOBDIR. So a process that dies between claim and `hub.json` claims
-the same number again in its next run.
+The record of a claim has a name that JOBDIR keeps. So a process that dies between claim and
+`hub.json` claims the same number again in its next run, and no other machine does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from msgspec import DecodeError, Struct, json
 
@@ -29,6 +30,7 @@ from webcrawl.cluster.records import (
 )
 
 NAME: Final = "hub.json"  # in JOBDIR
+CLAIMANT: Final = "hub.claimant"  # there too: the name under which it claims
 WIPED_S: Final = 3.0  # a hub that lives has written a lost record again
 
 
@@ -69,6 +71,17 @@ def write_claim(jobdir: Path, claim: Claim) -> None:
         replace_file(jobdir / NAME, json.encode(claim))
     except OSError as error:
         raise ClaimError(f"{jobdir / NAME} cannot be written: {error.strerror}") from None
+
+
+def claimant_of(jobdir: Path) -> str:
+    """The name under which JOBDIR claims, the same in each run: cloned machines differ. ClaimError."""
+    path = jobdir / CLAIMANT
+    try:
+        if not path.exists():
+            replace_file(path, uuid4().hex.encode())
+        return path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClaimError(f"{path} cannot be used: {error}") from None
 
 
 async def claim_number(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,14 @@ from scrapy.crawler import Crawler
 
 from webcrawl import __version__
 from webcrawl.cluster.bus import Bus, Refused
-from webcrawl.cluster.claims import Claim, ClaimError, claim_number, read_claim, write_claim
+from webcrawl.cluster.claims import (
+    Claim,
+    ClaimError,
+    claim_number,
+    claimant_of,
+    read_claim,
+    write_claim,
+)
 from webcrawl.cluster.fetching import CHANGED
 from webcrawl.cluster.joining import CrawlEndedError, answered, open_bus, wait_for_brief
 from webcrawl.cluster.packets import Brief
@@ -97,9 +103,8 @@ def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
     if claim is None:
         wanted = config.record_of(crawler, arguments, new_crawl_id())
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            claimant = f"{socket.gethostname()}:{jobdir.absolute()}"
             bus = config.bus_from(crawler.settings)
-            claim = runner.run(_claim_on_bus(bus, wanted, claimant))
+            claim = runner.run(_claim_on_bus(bus, wanted, claimant_of(jobdir)))
         write_claim(jobdir, claim)
     if claim.hubs != hubs:
         raise SettingError("CLUSTER_HUBS", hubs, f"{claim.hubs}, with which JOBDIR was begun")
