@@ -74,7 +74,7 @@ def write_claim(jobdir: Path, claim: Claim) -> None:
 
 
 def claimant_of(jobdir: Path) -> str:
-    """The name under which JOBDIR claims, the same in each run: cloned machines differ. ClaimError."""
+    """The name under which JOBDIR claims, the same in each run and no other's. ClaimError."""
     path = jobdir / CLAIMANT
     try:
         if not path.exists():
