@@ -214,7 +214,9 @@ class Hub:
                 wait_s = min(at, self.addresses.next_at(), now() + 0.3) - now()
                 if wait_s > 0:
                     try:
-                        async with asyncio.timeout(wait_s):
+                        async with asyncio.timeout(
+                            max(wait_s, 1e-6)
+                        ):  # less is no time to the loop
                             await self._woken.wait()
                     except TimeoutError:
                         pass

@@ -55,8 +55,6 @@ class Work:
     def fresh(self) -> int:
         return self.urls
 
-    supply = fresh
-
     def is_finished(self) -> bool:
         return not (self.urls or self.out)
 
@@ -112,8 +110,7 @@ class Hub:
         self.kept = Orders()
         self.retried: list[tuple[str, ...]] = []
         self.has_stopped = False
-        whole = self.whole
-        rounds = repeat(STEP_S, whole.step), repeat(LOOK_S, whole.look_for_end)
+        rounds = repeat(STEP_S, self.whole.step), repeat(LOOK_S, self.whole.look_for_end)
         works = keep_sessions(self.bus, self.peers), self._fetch(), *rounds
         self._tasks = [asyncio.create_task(each) for each in works]
 
@@ -353,6 +350,18 @@ async def test_nothing_is_leased_before_hub_0_has_spoken(caplog: pytest.LogCaptu
 
 
 @simulated
+async def test_a_hub_in_its_pause_says_nothing_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    world = calm((1000, 1000, 1000))
+    world.restart(1)
+    world.hubs[1].peers.serves_until = 0.0
+    await asyncio.sleep(20.0)
+    world.hubs[1].peers.serves_until = float("inf")
+    await asyncio.sleep(10.0)
+    assert world.works[1].counters.crawled
+    assert "this hub waits" not in caplog.text
+
+
+@simulated
 async def test_a_hub_with_other_rules_than_hub_0_waits(caplog: pytest.LogCaptureFixture) -> None:
     world = calm((10, 10_000, 10))
     world.hubs[1].rules = "other"
@@ -394,6 +403,17 @@ async def find_end() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
     run(find_end(), seed)
+
+
+@simulated
+async def test_the_crawl_ends_also_with_the_high_mail_numbers_of_restored_hubs() -> None:
+    world = calm((3, 3, 3))
+    for number, work in enumerate(world.works):
+        others = [other for other in range(HUBS) if other != number]
+        work.outbox = dict.fromkeys(others, ((1 << 61) + 1, 1 << 61))
+        work.inbox = defaultdict(int, dict.fromkeys(others, 1 << 61))
+    await world.until(60, met=HUBS)
+    assert world.ends == ["finished"] * HUBS
 
 
 @simulated

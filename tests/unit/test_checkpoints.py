@@ -260,6 +260,13 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
     assert pending_in(new) == 3, "a clean end is a checkpoint"
 
 
+async def test_a_hub_without_a_commit_leaves_no_checkpoint(tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    await Run(root, tmp_path / "job").end(is_clean=True)
+    with pytest.raises(StoreError, match="has no checkpoint"):
+        find_checkpoint(root)
+
+
 async def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> None:
     async def outbox() -> Mapping[int, tuple[int, int]]:
         frontier = hub_in(tmp_path)
