@@ -21,6 +21,7 @@ LIMITED = """
     import asyncio
     import resource
     import signal
+    from webcrawl.extensions import report, spiderstate
     from webcrawl.frontier.disk.database import Database
     from webcrawl.warc.files import WarcFiles
 
@@ -92,8 +93,8 @@ def test_an_error_in_the_last_commit_sets_the_exit_code(tmp_path: Path, reason: 
     ("limit", "owner", "method", "problem"),
     [
         ("NOFILE", "WarcFiles", "close", "cannot be written: Too many open files"),
-        ("FSIZE", "Path", "write_bytes", "spider.state: File too large"),
-        ("FSIZE", "Path", "write_text", "No report in REPORT_DIR"),
+        ("FSIZE", "spiderstate", "replace_file", "spider.state: File too large"),
+        ("FSIZE", "report", "replace_file", "No report in REPORT_DIR"),
     ],
 )
 def test_an_error_while_closing_sets_the_exit_code(
@@ -102,7 +103,7 @@ def test_an_error_while_closing_sets_the_exit_code(
     settings = {"CLOSESPIDER_PAGECOUNT": 5, "JOBDIR": tmp_path / "job"}
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, limited(limit, owner, method), **settings)
-    if method == "write_text":
+    if owner == "report":
         assert result.exit_code == 1
         assert problem in result.log.splitlines()[-1]
     else:

@@ -78,7 +78,7 @@ def test_snapshots_agree_with_the_ledger(tmp_path: Path) -> None:
     assert [each.keys() for each in made_up["stages"]] == [each.keys() for each in during["stages"]]
     assert made_up["limited_by"].keys() == during["limited_by"].keys()
     assert during["state"] == "running"
-    assert during["pages_per_s"] > 0
+    assert any(look["pages_per_s"] > 0 for look in looks)
     assert during["disk"].keys() == {"free_bytes", "warc_bytes", "jobdir_bytes"}
     assert {len(look["rss_bytes"]) for look in looks} >= {processes}
     assert crawl.looks[-1]["state"] == "closing"
