@@ -641,7 +641,7 @@ def by_host(connection: socket.socket) -> None:
     """Answers by the host that is asked: large, packed or small."""
     request = read_request(connection)
     kind = request.partition(b"Host: ")[2].partition(b".")[0]
-    fields = b"Content-Encoding: gzip\r\n" if kind == b"packed" else b""
+    fields = b"Content-Encoding: gzip\r\n" if kind in (b"packed", b"coded") else b""
     body = gzip.compress(LARGE) if kind == b"packed" else b"hi" if kind == b"small" else LARGE
     head = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n" % (fields, len(body))
     connection.sendall(head + body)
@@ -673,6 +673,22 @@ def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) 
         assert exchange.share is not None
         exchange.share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
+
+    with RawServer(by_host) as server:
+        run(go(server.port))
+
+
+def test_an_answer_that_is_not_decoded_takes_the_room_of_its_bytes(run: Run) -> None:
+    room = Room(HostTimes(), 5 << 20)
+
+    async def go(port: int) -> None:
+        client = Client(Limits(max_size_bytes=4 << 20), room=room)
+        request = FetchRequest("GET", f"http://coded.example:{port}/", "127.0.0.1", HEADERS)
+        request.decodes = False
+        await client.fetch(request)
+        second = asyncio.create_task(client.fetch(request))
+        await until(lambda: second.done() or room.waiting > 0)
+        assert repr(room) == f"<Room {4 << 20} of {5 << 20} bytes, 0 waiting>"
 
     with RawServer(by_host) as server:
         run(go(server.port))

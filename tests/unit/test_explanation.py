@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.tools.explain.explanation import of_scope
+from webcrawl.tools.explain.explanation import explained_by_crawl, of_scope
 from webcrawl.tools.explain.frontier import explain
 
 UTC_S = 1_000_000_000.0  # 2001-09-09 01:46:40
@@ -398,3 +399,24 @@ def test_queued_again(tmp_path: Path) -> None:
     said = explained(tmp_path, "http://a/1", act)
     assert said[0].startswith("Waiting at level 2")
     assert any(line.startswith("Fetched at ") for line in said)
+
+
+def test_the_frontier_of_a_crawl_does_not_wait_for_scope_and_rules() -> None:
+    threads = set()
+
+    def rule(url: str, host: str) -> str:
+        threads.add(threading.current_thread().name)
+        return "odd"
+
+    async def run() -> list[str]:
+        frontier = LocalFrontier(None, identity=IDENTITY, in_memory=True)
+        await Driver(frontier).put("http://a/")
+        lines = await explained_by_crawl(Settings({"SCOPE_RULES": [rule]}), frontier, "http://a/")
+        await frontier.close()
+        return lines
+
+    url, scope, *known = asyncio.run(run())
+    assert url == "http://a/"
+    assert scope == "Out of scope: a rule of SCOPE_RULES refuses it: odd."
+    assert known[0].startswith("Waiting at level 1")
+    assert threads.isdisjoint({"frontier", threading.main_thread().name})

@@ -43,7 +43,9 @@ ADAPTER_LAYERS = (
 )
 LAYERS = CORE_LAYERS + ADAPTER_LAYERS
 # Loaded when a person asks the live page.
-WHEN_ASKED = {"webcrawl.live.livecrawl imports webcrawl.tools.explain.explanation.explained"}
+WHEN_ASKED = {
+    "webcrawl.live.livecrawl imports webcrawl.tools.explain.explanation.explained_by_crawl"
+}
 CORE = frozenset().union(*CORE_LAYERS)
 SHARED = {"items", "settings", "signals"}  # plain values that core and adapters hand to one another
 SCRAPY = {"scrapy", "twisted", "itemadapter", "queuelib", "parsel"}

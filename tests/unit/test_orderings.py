@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import VISIT_PRIORITY, Link
 from webcrawl.frontier.orderings import TAX, Opic
 from webcrawl.frontier.store import Credit
 
@@ -108,3 +108,7 @@ def test_cash_ends_before_numbers_do(cash: Cash) -> None:
     assert max(priorities) < 1 << 16
     assert cash.order.enter(named("poor"), 1, 0.0) >= max(priorities)
     assert cash.order.enter(named("poorer"), 2, 5e-324) >= max(priorities)
+
+
+def test_no_cash_gives_the_priority_of_a_visit(cash: Cash) -> None:
+    assert cash.order.enter(named("rich"), 1, 2.0**40) > VISIT_PRIORITY

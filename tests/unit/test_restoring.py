@@ -10,7 +10,7 @@ from msgspec import json
 
 from tests.unit.test_hub_records import Process, Records, served
 from webcrawl.cluster.bus import Entry, Refused
-from webcrawl.cluster.claims import read_claim
+from webcrawl.cluster.claims import claimant_of, read_claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
 from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord
 from webcrawl.cluster.restoring import begin, claim_of, refuse_if_owned
@@ -64,6 +64,15 @@ def test_an_empty_hub_is_of_the_crawl_on_the_bus(tmp_path: Path) -> None:
     assert claim == read_claim(tmp_path / "job")
     assert (claim.crawl, claim.number, claim.hubs) == ("A", 1, 3)
     assert claim.mail_after == 4 * JUMP
+
+
+def test_a_jobdir_that_found_no_number_to_claim_can_be_a_hub_in_the_place_of_another(
+    tmp_path: Path,
+) -> None:
+    claimant_of(tmp_path)  # the message of the refusal names `scrapy hub`
+    claim = asyncio.run(claim_of(bus_of(3), "1", 1, JUMP))
+    begin(tmp_path, claim)
+    assert claim == read_claim(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ end is known to have. So when one end has ended it, the other one has within SIL
 counted in ticks in which this hub serves: one that was stopped, or had no bus, first listens again.
 
 Owns which hubs are there, and which are lost. Knows nothing of what letters mean. A letter is in
-memory while its parts arrive: LETTER_BYTES for each hub at most.
+memory while its parts arrive, LETTER_BYTES for each hub at most, and what was sent until it is
+confirmed or the session ends.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def find_checkpoint(given: Path) -> Found:
 
 
 def refuse_if_used(jobdir: Path) -> None:
-    """StoreError unless `jobdir` is new, empty, or has what a killed `restore` has left."""
-    left = {LOCK, _PART, STATE, claims.NAME}
+    """StoreError unless `jobdir` is new, or has what a killed `restore` or a refused claim left."""
+    left = {LOCK, _PART, STATE, claims.NAME, claims.CLAIMANT}
     if jobdir.exists() and {path.name for path in jobdir.iterdir()} - left:
         raise StoreError(f"{jobdir} is not empty")
 

@@ -75,11 +75,17 @@ class Steered:
 
 
 def steered_by(rows: Iterable[bytes]) -> Steered:
-    """The commands of `rows`. StoreError if one cannot be read."""
-    try:
-        return Steered([_decode(row) for row in rows])
-    except msgspec.MsgspecError as error:
-        raise StoreError(f"a command of scrapy ctl that was kept is damaged: {error}") from None
+    """The commands of `rows`. StoreError if one cannot be read: the user may forget it."""
+    commands: list[Command] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            commands.append(_decode(row))
+        except msgspec.MsgspecError as error:
+            raise StoreError(
+                f"command {number} of scrapy ctl that was kept is damaged: {error}."
+                f" scrapy frontier JOBDIR --forget {number} takes it back"
+            ) from None
+    return Steered(commands)
 
 
 def shown(command: str, arguments: Sequence[str]) -> str:

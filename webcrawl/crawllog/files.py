@@ -9,7 +9,8 @@ Invariants:
   turns that the frontier counts as ended: a URL whose line was cut is fetched again, or was only
   refused, and is refused again.
 - A line that was committed is never cut. A file is finished only when all its lines are committed.
-- Memory: the lines of one batch, the last RECENT lines, 1 MiB while a file is compressed.
+- Memory: the lines of one batch, the last RECENT lines, 1 MiB while a file is compressed; at the
+  start, if committed lines are lost, one file.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ class Transfer(asyncio.Protocol):
         if not reader.status or reader.received_bytes <= FREE_BYTES:
             return
         size = min(content_length(reader.headers) or size_max, size_max)
-        if codings_of(reader.headers):
+        if self.request.decodes and codings_of(reader.headers):
             size += size_max
         elif reader.chunked:
             size *= 2

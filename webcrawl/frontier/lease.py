@@ -18,7 +18,7 @@ from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.jointrules import AnyRules
 
 FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
-VISIT_PRIORITY = 0  # of a link to visit again; with RECRAWL no other link has it
+VISIT_PRIORITY = 0  # of a link to visit again; no other link has it
 
 # Each reason is one statistic: `webcrawl/failed/<reason>`, `/dropped/<reason>`, `/kept/<reason>`.
 OurFault = Literal["error"]  # an exception in our own code or in a user's component, logged there

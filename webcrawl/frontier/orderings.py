@@ -21,7 +21,7 @@ from webcrawl.parse.urls import level_of
 Move = tuple[int, int, int]  # priority, number, better priority
 
 TAX = 0.1  # the part of a page's cash that goes to the virtual page
-_MOST, _LEAST = 24, 104  # priorities distinguish cash from 2^-_LEAST to 2^_MOST
+_MOST, _LEAST = 24, 104  # priorities distinguish cash from 2^-_LEAST to less than 2^_MOST
 
 
 class Ordering(ABC):
@@ -150,7 +150,7 @@ class Opic(Ordering):
     A link to a queued URL costs a look-up and a write. The URL moves when its cash has doubled.
     """
 
-    moves_links = True  # its priorities are 1 or more with less than 2^23 seeds
+    moves_links = True
 
     def __init__(self) -> None:
         self._given = 0.0  # by the virtual page to each queued URL, since the crawl began
@@ -268,7 +268,7 @@ class Opic(Ordering):
 def _priority(cash: float) -> int:
     """One more each time that cash is halved. A seed's cash is in the middle of its priority."""
     power = log2(cash) if cash > 0 else -_LEAST
-    return round(_MOST - min(max(power, -_LEAST), _MOST))
+    return max(round(_MOST - max(power, -_LEAST)), 1)
 
 
 ORDERINGS: dict[str, type[Ordering]] = {

@@ -93,11 +93,11 @@ class LiveCrawl:
             return [*lines, f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
-        from webcrawl.tools.explain.explanation import explained  # noqa: PLC0415  (no crawl needs it)
+        from webcrawl.tools.explain.explanation import explained_by_crawl  # noqa: PLC0415  (rare)
 
         self._explaining += 1
         try:
-            return await frontier.inspect(lambda seen: explained(self._crawler.settings, seen, url))
+            return await explained_by_crawl(self._crawler.settings, frontier, url)
         except (StoreError, ScopeError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:

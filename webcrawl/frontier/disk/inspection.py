@@ -139,9 +139,9 @@ class Inspection:
 
     def in_line(self, url: str, queue: HostQueue) -> InLine | None:
         """The place of `url` in `queue`, None if it is not there. O(queue)."""
+        text = url.encode()
         for ahead, (key, row) in enumerate(self._db.rows(rows.queue_prefix(queue.host_id))):
-            link = rows.read_link(row)
-            if link.url == url:
+            if text in row and (link := rows.read_link(row)).url == url:
                 return InLine(ahead, *rows.queue_place(key), link)
         return None
 

@@ -5,14 +5,17 @@ Reads the settings' files; `frontier.disk.explanation` reads the frontier.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import rulesfile
 from webcrawl.config.build import rules_path, scope_from
 from webcrawl.crawl.keptcommands import Steered, steered_by
+from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.parse.urls import host_of, port_of
 from webcrawl.scope import HostsAndPatterns
@@ -26,16 +29,40 @@ SCOPE_SETTINGS = {
 }
 
 
+class Known(NamedTuple):
+    """What a frontier knows of a URL: also the commands of `scrapy ctl` and `allowed_domains`."""
+
+    lines: list[str]
+    steered: Steered
+    domains: Sequence[str]
+
+
 def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[str]:
     """Canonical `url`, then all that decides about it, a line each. O(URLs queued of its host).
 
     StoreError; ScopeError and SettingError if a file cannot be read.
     """
-    steered = steered_by(frontier.commands())
     lines, values = of_rules(settings, url)
-    why = explain(frontier, url, time.time(), values)
-    domains: list[str] = frontier.settings.get("allowed_domains", [])
-    return [url, *of_scope(settings, url, steered, domains), *why, *lines]
+    known = known_of(frontier, url, values)
+    out_of_scope = of_scope(settings, url, known.steered, known.domains)
+    return [url, *out_of_scope, *known.lines, *lines]
+
+
+async def explained_by_crawl(settings: BaseSettings, frontier: Frontier, url: str) -> list[str]:
+    """As `explained`, of the frontier of this process, which waits for no file of a setting."""
+    lines, values = await asyncio.to_thread(of_rules, settings, url)
+    known = await frontier.inspect(lambda seen: known_of(seen, url, values))
+    scope = settings, url, known.steered, known.domains
+    return [url, *await asyncio.to_thread(of_scope, *scope), *known.lines, *lines]
+
+
+def known_of(frontier: Inspection, url: str, values: Values) -> Known:
+    """`values` are those of RULES for the host of `url`. StoreError."""
+    return Known(
+        explain(frontier, url, time.time(), values),
+        steered_by(frontier.commands()),
+        frontier.settings.get("allowed_domains", []),
+    )
 
 
 def of_scope(
