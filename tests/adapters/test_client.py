@@ -31,7 +31,7 @@ from webcrawl.fetch.decode import Decoded, decode
 from webcrawl.fetch.exchange import Exchange, FetchFailed
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import Target, build_request, split_url
-from webcrawl.fetch.room import HostTimes, Room
+from webcrawl.fetch.room import FREE_BYTES, HostTimes, Room
 from webcrawl.fetch.tls import CertificateJudge, client_context
 from webcrawl.fetch.transfer import State, Transfer
 
@@ -692,6 +692,26 @@ def test_an_answer_that_is_not_decoded_takes_the_room_of_its_bytes(run: Run) -> 
 
     with RawServer(by_host) as server:
         run(go(server.port))
+
+
+def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed() -> None:
+    room = Room(HostTimes(), 3 << 20, is_timed=True)
+
+    async def go(port: int) -> None:
+        client = Client(GENEROUS, room=room)
+        share = room.ask("other", 3 << 20, lambda: None)
+        request = FetchRequest("GET", f"http://large.example:{port}/", "127.0.0.1", HEADERS)
+        fetch = asyncio.create_task(client.fetch(request))
+        await until(lambda: room.waiting == 1)
+        pass_time(GENEROUS.timeout_s)
+        exchange = await fetch
+        assert exchange.truncated == "time"
+        assert FREE_BYTES < len(exchange.payload) < len(LARGE)
+        share.release()
+        assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
+
+    with RawServer(by_host) as server:
+        run_ahead(go(server.port))
 
 
 def test_an_aborted_fetch_needs_no_room(run: Run) -> None:

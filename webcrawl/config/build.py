@@ -406,7 +406,9 @@ def admissions_from(
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
-    client = client_from(settings, limits, gate, Room(HostTimes(), ROOM_BYTES))
+    # Timed: hosts with large sitemaps must not hold the admissions of all others.
+    room = Room(HostTimes(), ROOM_BYTES, is_timed=True)
+    client = client_from(settings, limits, gate, room)
     probe = ProxyProbe(client.proxy) if client.proxy is not None else None
     return Admissions(
         resolver=resolver,

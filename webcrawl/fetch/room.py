@@ -50,11 +50,17 @@ class HostTimes:
 
 
 class Room:
-    """Gives shares, in the order of `times`. `repr` counts bytes in use and shares that wait."""
+    """Gives shares, in the order of `times`. `repr` counts bytes in use and shares that wait.
 
-    def __init__(self, times: HostTimes, size_bytes: int = ROOM_BYTES) -> None:
+    is_timed -- a transfer's time-out runs on while it waits: an answer that gets no share is cut
+    """
+
+    def __init__(
+        self, times: HostTimes, size_bytes: int = ROOM_BYTES, *, is_timed: bool = False
+    ) -> None:
         self.times = times
         self.size_bytes = size_bytes
+        self.is_timed = is_timed
         self._used_bytes = 0
         self._waiting: list[tuple[float, int, Share]] = []
         self._asked = 0

@@ -6,8 +6,8 @@ takes a connection that can be used again.
 
 Invariants: whatever a peer sends, `run` returns, or raises FetchFailed or an exception of a
 callback. Then the connection is closed or idle, and the timer cancelled. No peer can make a
-transfer last longer than `timeout_s`, without the time in which it waits for room (`room`), or use
-more memory than `http1` states.
+transfer last longer than `timeout_s`, without the time in which it waits for a room that is not
+timed (`room`), or use more memory than `http1` states.
 """
 
 from __future__ import annotations
@@ -345,15 +345,17 @@ class Transfer(asyncio.Protocol):
         self.share = room.ask(self.server.host, size, self._go_on)
         if self.share.waits and self._transport is not None and self._timer is not None:
             self._transport.pause_reading()
-            self._timer.cancel()
             self._held_s = self._timer.when() - self._loop.time()
+            if not room.is_timed:
+                self._timer.cancel()
 
     def _go_on(self) -> None:
         """There is room. The server gets the time that it had left."""
         self.granted_at = time.monotonic()
         held_s, self._held_s = self._held_s, None
         if held_s is not None and self._transport is not None and self.state is not State.DONE:
-            self._timer = self._loop.call_later(held_s, self._on_timer)
+            if self._timer is None or self._timer.cancelled():
+                self._timer = self._loop.call_later(held_s, self._on_timer)
             self._transport.resume_reading()
 
     def _give_content(self, on_content: OnContent) -> None:
