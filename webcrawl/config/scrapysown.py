@@ -162,9 +162,9 @@ def unusable(settings: BaseSettings) -> Iterator[str]:
 
 
 def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each value that is no dictionary, of a setting that is one."""
+    """One line for each value that is no dictionary, of a setting that is one. "" is empty."""
     for name, value in given.items():
-        if isinstance(settings.get(name), BaseSettings):
+        if value != "" and isinstance(settings.get(name), BaseSettings):
             try:
                 values = json.loads(value) if isinstance(value, str) else value
             except ValueError:
