@@ -20,7 +20,6 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from webcrawl.config.fetch import TLS_VERSIONS
 from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, taken_by, whole
 
 
@@ -92,10 +91,6 @@ _KINDS: Final = {
             *("HTTPCACHE_ENABLED", "HTTPPROXY_ENABLED", "MEMUSAGE_ENABLED", "STATS_DUMP"),
         ),
         BOOL,
-    ),
-    **dict.fromkeys(
-        ("DOWNLOAD_TLS_MIN_VERSION", "DOWNLOAD_TLS_MAX_VERSION"),
-        Kind(lambda value: value in (None, *TLS_VERSIONS), f"None or {' or '.join(TLS_VERSIONS)}"),
     ),
     "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
     "SPIDER_MODULES": Kind(
