@@ -84,7 +84,9 @@ def whole(least: int, unit: str = "", *, most: int | None = None) -> Kind:
     allowed = f"{least} or more" if most is None else f"{least:,} to {most:,}"
     return Kind(
         taken_by(
-            lambda value: int(value) == float(value) and least <= int(value) <= (most or math.inf)
+            lambda value: (
+                int(value) in (value, float(value)) and least <= int(value) <= (most or math.inf)
+            )
         ),
         f"a whole number, {allowed}",
         int,
