@@ -137,8 +137,9 @@ def test_another_handler_and_downloader_get_a_line() -> None:
     assert line.startswith("DOWNLOADER is scrapy.core.downloader.Downloader: ")
 
 
-def test_no_archive_is_no_fault_if_the_settings_say_so() -> None:
-    assert refusals(of_a_crawl(ITEM_PIPELINES={WARC: None}, WARC_ENABLED="0")) == []
+@pytest.mark.parametrize("off", [False, "0", "False", "false"])
+def test_no_archive_is_no_fault_if_the_settings_say_so(off: Any) -> None:
+    assert refusals(of_a_crawl(ITEM_PIPELINES={WARC: None}, WARC_ENABLED=off)) == []
 
 
 def test_a_subclass_stands_in_for_a_part() -> None:

@@ -1,4 +1,4 @@
-"""Feeds in batches: a torn file of an earlier run, and a file that cannot be written."""
+"""Feeds without items, and batches: torn by an earlier run, or that cannot be written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Spider
@@ -27,9 +28,13 @@ class Engine:
 
 
 async def batches_of(folder: Path, items: int) -> Engine:
-    """Export that many items in batches of two, as one run does; return the engine."""
+    """Export that many items in batches of two; return the engine."""
     uri = str(folder / "pages-%(batch_id)d.jsonl")
-    feeds = {uri: {"format": "jsonlines", "batch_item_count": 2}}
+    return await exported({uri: {"format": "jsonlines", "batch_item_count": 2}}, items)
+
+
+async def exported(feeds: dict[str, Any], items: int) -> Engine:
+    """Export that many items, as one run does; return the engine."""
     crawler = Crawler(Spider, {"TWISTED_REACTOR_ENABLED": False, "FEEDS": feeds})
     crawler._apply_settings()
     crawler.engine = engine = Engine()  # type: ignore[assignment]  # the part that a feed uses
@@ -40,6 +45,21 @@ async def batches_of(folder: Path, items: int) -> Engine:
         exporter.item_scraped({"number": number}, spider)
     await exporter.close_spider(spider)
     return engine
+
+
+@pytest.mark.parametrize("format_", ["json", "xml", "csv"])
+def test_feed_without_items_is_one_empty_document(
+    tmp_path: Path, format_: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents = {
+        "json": "[\n\n]",
+        "xml": '<?xml version="1.0" encoding="utf-8"?>\n<items>\n</items>',
+        "csv": "",
+    }
+    path = tmp_path / "pages"
+    asyncio.run(exported({str(path): {"format": format_}}, 0))
+    assert path.read_text() == documents[format_]
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 def test_exporter_cuts_off_the_torn_last_line_of_each_batch(tmp_path: Path) -> None:

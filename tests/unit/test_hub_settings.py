@@ -39,12 +39,14 @@ def brief(arguments: dict[str, Any] | None = None, **values: Any) -> Brief:
 
 
 def test_a_fetcher_takes_the_hubs_values_as_they_come_over_the_bus() -> None:
-    told = read_by_fetcher(encode(brief(DOWNLOAD_DELAY="7", SCOPE_SUFFIXES=".br,.pt")))
+    chosen = {"DOWNLOAD_DELAY": "7", "SCOPE_SUFFIXES": ".br,.pt"}
+    told = read_by_fetcher(encode(brief(**chosen, DOWNLOAD_TLS_MIN_VERSION="TLSv1.3")))
     assert isinstance(told, Brief)
     settings = settings_of(DOWNLOAD_DELAY=1)
     assert follow(settings, told) == []
     assert read(settings, "DOWNLOAD_DELAY", float) == 7.0
     assert read(settings, "SCOPE_SUFFIXES", list) == [".br", ".pt"]
+    assert settings["DOWNLOAD_TLS_MIN_VERSION"] == "TLSv1.3"
 
 
 def test_all_values_pass_the_checks_of_settings() -> None:

@@ -150,6 +150,7 @@ def test_a_component_that_does_not_exist(name: str, users: Any, lacking: str) ->
         ("ITEM_PIPELINES", '{"json.JSONDecoder": 1}', True),
         ("ITEM_PIPELINES", {"json.JSONDecoder": 1}, True),
         ("FEEDS", None, True),
+        ("ITEM_PIPELINES", "", True),
         ("USER_AGENT", "x", True),
         ("ITEM_PIPELINES", '["json.JSONDecoder"]', False),
         ("ITEM_PIPELINES", ["json.JSONDecoder"], False),

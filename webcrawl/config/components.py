@@ -30,6 +30,7 @@ VITAL: Final = {
         "CLUSTER",
     ),
 }
+_OFF: Final = ("0", "False", "false")
 # Without these a page takes more time or memory.
 _TUNING: Final = ("webcrawl.fastpath.", "webcrawl.extensions.tuning.")
 
@@ -39,7 +40,7 @@ def refusals(settings: BaseSettings) -> list[str]:
     lines = []
     for name, path in _missing(settings):
         lost, asked_by = VITAL.get(path, ("", ""))
-        if lost and (not asked_by or settings.get(asked_by) not in (None, "", "0", "False", False)):
+        if lost and (not asked_by or str(settings.get(asked_by) or "0") not in _OFF):
             lines.append(f"{_is_off(name, path)}: {lost}")
     for each in _fetching(settings):
         if each.value is None:

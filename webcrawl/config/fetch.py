@@ -17,7 +17,7 @@ from scrapy.utils.python import without_none_values
 
 from webcrawl.base import openfiles
 from webcrawl.base.textfile import NotAFile, open_file
-from webcrawl.config.kinds import DIRECT, SettingError
+from webcrawl.config.kinds import DIRECT, TLS_VERSIONS, SettingError
 from webcrawl.config.table import read
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.gate import Gate
@@ -36,12 +36,6 @@ logger = logging.getLogger(__name__)
 # Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
 ACCEPT_ENCODING = b"gzip, deflate"
 _PROXY_FILE_MAX = 4096
-TLS_VERSIONS = {  # by Scrapy's names
-    "TLSv1.0": ssl.TLSVersion.TLSv1,
-    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
-    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
-    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
 
 
 def client_from(

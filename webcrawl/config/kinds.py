@@ -10,6 +10,7 @@ import errno
 import math
 import os
 import re
+import ssl
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_network
@@ -33,6 +34,12 @@ from webcrawl.parse.robots import product_token
 from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
+TLS_VERSIONS = {  # by Scrapy's names
+    "TLSv1.0": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
 
 
 _AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
@@ -77,7 +84,9 @@ def whole(least: int, unit: str = "", *, most: int | None = None) -> Kind:
     allowed = f"{least} or more" if most is None else f"{least:,} to {most:,}"
     return Kind(
         taken_by(
-            lambda value: int(value) == float(value) and least <= int(value) <= (most or math.inf)
+            lambda value: (
+                int(value) in (value, float(value)) and least <= int(value) <= (most or math.inf)
+            )
         ),
         f"a whole number, {allowed}",
         int,
@@ -387,6 +396,9 @@ PARSERS = Kind(
     lambda value: not parsers_problem(value),
     "a dictionary of media types and import paths of their parsers, or None for no parser",
     _named_parsers,
+)
+TLS_VERSION = Kind(
+    lambda value: value in (None, *TLS_VERSIONS), f"None or {' or '.join(TLS_VERSIONS)}"
 )
 FUNCTIONS = Kind(
     taken_by(_load_all), "import paths of functions, with commas between them", _listed

@@ -20,7 +20,6 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from webcrawl.config.fetch import TLS_VERSIONS
 from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, taken_by, whole
 
 
@@ -93,10 +92,6 @@ _KINDS: Final = {
         ),
         BOOL,
     ),
-    **dict.fromkeys(
-        ("DOWNLOAD_TLS_MIN_VERSION", "DOWNLOAD_TLS_MAX_VERSION"),
-        Kind(lambda value: value in (None, *TLS_VERSIONS), f"None or {' or '.join(TLS_VERSIONS)}"),
-    ),
     "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
     "SPIDER_MODULES": Kind(
         taken_by(_are_modules), "import paths of modules, with commas between them"
@@ -162,9 +157,9 @@ def unusable(settings: BaseSettings) -> Iterator[str]:
 
 
 def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each value that is no dictionary, of a setting that is one."""
+    """One line for each value that is no dictionary, of a setting that is one. "" is empty."""
     for name, value in given.items():
-        if isinstance(settings.get(name), BaseSettings):
+        if value != "" and isinstance(settings.get(name), BaseSettings):
             try:
                 values = json.loads(value) if isinstance(value, str) else value
             except ValueError:

@@ -295,6 +295,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
             " and the archive names the problem of the certificate.",
         ),
+        Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
+        Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
         Setting(
             "PROXY",
             kinds.PROXY,

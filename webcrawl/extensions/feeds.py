@@ -119,9 +119,9 @@ class FeedExporter(feedexport.FeedExporter):
             set_fatal_error(self.crawler, "FEEDS: a feed could not be stored")
 
     def _finish(self, slot: FeedSlot) -> None:
-        """Write the end of a feed's document."""
+        """Write the end of a feed's document. Scrapy writes that of a feed without items."""
         try:
-            if slot.file is not None and not slot.file.closed:
+            if slot.itemcount and slot.file is not None and not slot.file.closed:
                 slot.finish_exporting()
                 if isinstance(slot.file, PostProcessingManager):
                     slot.file.close()  # writes what the compressor has buffered
