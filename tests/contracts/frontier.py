@@ -558,14 +558,20 @@ class FrontierContract:
         assert (counters.lookups, counters.resolved) == (2, 1)
 
     async def test_a_look_up_that_may_succeed_later_is_retried(self) -> None:
-        async def check(failures: int) -> list[str]:
-            driver = self.driver()
+        async def check(failures: int) -> list[tuple[Step, float]]:
+            driver, leased = self.driver(), []
             await driver.put("http://a/")
-            lost: list[Outcome] = [Unresolved("dns", again=True) for _ in range(failures)]
-            return await driver.run({"a": lost})
 
-        assert await check(2) == ["http://a/"]
-        assert await check(3) == []
+            def outcome_of(lease: Lease) -> Outcome | None:
+                leased.append((lease.step, driver.now))
+                return Unresolved("dns", again=True) if len(leased) <= failures else None
+
+            await driver.drain(outcome_of)
+            return leased
+
+        tries = [(Step.RESOLVE, 100.0), (Step.RESOLVE, 101.0), (Step.RESOLVE, 103.0)]
+        assert await check(2) == [*tries, (Step.ROBOTS, 103.0), (Step.PAGE, 113.0)]
+        assert await check(3) == tries
 
     async def test_a_name_without_an_address_is_looked_up_again_for_links_of_a_later_time(
         self,
