@@ -500,6 +500,14 @@ class FrontierContract:
         }
         assert sorted(await driver.run(plan)) == ["http://a/", "http://b/"]
 
+    async def test_a_robots_txt_on_a_host_that_is_given_up_is_unreachable(self) -> None:
+        driver = self.driver()
+        await driver.put("http://a/", "http://c/")
+        moved = RobotsMoved("http://b/robots.txt", "b", 100.0, 100.0)
+        gone = Unresolved("dns", again=False)
+        assert await driver.run({"http://a/robots.txt": [moved], "b": [gone]}) == ["http://c/"]
+        assert driver.frontier.counters.kept == {"robots_unreachable": 1}
+
     async def test_an_unreachable_robots_txt_is_retried_and_then_disallows_all(self) -> None:
         async def check(failures: int) -> tuple[list[str], Any]:
             driver = self.driver()
@@ -605,6 +613,7 @@ class FrontierContract:
             Step.RESOLVE,
             Step.PAGE,
         ]
+        assert driver.frontier.counters.resolved == 1, "hosts are counted"
 
     # Outcomes
 
