@@ -575,6 +575,7 @@ class FrontierContract:
                 return Unresolved("dns", again=True) if len(leased) <= failures else None
 
             await driver.drain(outcome_of)
+            assert driver.frontier.counters.retried == {"dns": 2}
             return leased
 
         tries = [(Step.RESOLVE, 100.0), (Step.RESOLVE, 101.0), (Step.RESOLVE, 103.0)]
