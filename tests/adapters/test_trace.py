@@ -273,6 +273,9 @@ def test_a_cut_body_is_still_shown(scrapy: Scrapy) -> None:
     assert "bytes, cut at 20 bytes\n" in out
     assert "  Dechunking... body size was 20, now 20\n" in out
     assert code == 0
+    answer = HTML + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 300_000
+    _, out, _, _ = trace(scrapy, answering(answer))
+    assert "bytes, cut: mostly chunk framing\n" in out, "not by DOWNLOAD_MAXSIZE"
 
 
 # Redirects.
