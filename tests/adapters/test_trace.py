@@ -273,6 +273,9 @@ def test_a_cut_body_is_still_shown(scrapy: Scrapy) -> None:
     assert "bytes, cut at 20 bytes\n" in out
     assert "  Dechunking... body size was 20, now 20\n" in out
     assert code == 0
+    answer = HTML + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 300_000
+    _, out, _, _ = trace(scrapy, answering(answer))
+    assert "bytes, cut: mostly chunk framing\n" in out, "not by DOWNLOAD_MAXSIZE"
 
 
 # Redirects.
@@ -319,10 +322,14 @@ Crawl-delay: 0.5
 
 
 def test_robots_allow(scrapy: Scrapy) -> None:
-    script = site(page=HTML + b"\r\n" + LINKS, robots=RULES)
-    code, out, notes, _ = trace(scrapy, script, "--robots", *NO_IP_DELAY, path="/secret/open")
+    """By a robots.txt that has moved."""
+    moved = b"HTTP/1.1 301 Moved\r\nLocation: /rules\r\n\r\n"
+    script = site(page=HTML + b"\r\n" + LINKS, robots=moved, rules=RULES)
+    code, out, notes, url = trace(scrapy, script, "--robots", *NO_IP_DELAY, path="/secret/open")
     rule = r'line 7, "Allow: /secret/open  # \x1b[1m"'
-    assert out.splitlines()[3:9] == [
+    assert out.splitlines()[5:13] == [
+        "  Verifying header... status code 301",
+        f"  Redirecting... to {url.replace('/secret/open', '/rules')}",
         "  * Connecting on robots... done in N ms",
         f"  Loading... done in N ms with {len(RULES)} bytes",
         "  Verifying header... status code 200",

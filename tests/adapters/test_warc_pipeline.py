@@ -104,7 +104,9 @@ def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
 
     async def use(pipeline: WarcPipeline) -> None:
         for page in (first, second):
-            await pipeline.process_item(page)
+            assert await pipeline.process_item(page) is page
+            assert page.exchange is not None
+            assert page.exchange.archived
 
     crawler = crawler_for(tmp_path)
     with_pipeline(crawler, use)

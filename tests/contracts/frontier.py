@@ -500,6 +500,14 @@ class FrontierContract:
         }
         assert sorted(await driver.run(plan)) == ["http://a/", "http://b/"]
 
+    async def test_a_robots_txt_on_a_host_that_is_given_up_is_unreachable(self) -> None:
+        driver = self.driver()
+        await driver.put("http://a/", "http://c/")
+        moved = RobotsMoved("http://b/robots.txt", "b", 100.0, 100.0)
+        gone = Unresolved("dns", again=False)
+        assert await driver.run({"http://a/robots.txt": [moved], "b": [gone]}) == ["http://c/"]
+        assert driver.frontier.counters.kept == {"robots_unreachable": 1}
+
     async def test_an_unreachable_robots_txt_is_retried_and_then_disallows_all(self) -> None:
         async def check(failures: int) -> tuple[list[str], Any]:
             driver = self.driver()
@@ -558,14 +566,21 @@ class FrontierContract:
         assert (counters.lookups, counters.resolved) == (2, 1)
 
     async def test_a_look_up_that_may_succeed_later_is_retried(self) -> None:
-        async def check(failures: int) -> list[str]:
-            driver = self.driver()
+        async def check(failures: int) -> list[tuple[Step, float]]:
+            driver, leased = self.driver(), []
             await driver.put("http://a/")
-            lost: list[Outcome] = [Unresolved("dns", again=True) for _ in range(failures)]
-            return await driver.run({"a": lost})
 
-        assert await check(2) == ["http://a/"]
-        assert await check(3) == []
+            def outcome_of(lease: Lease) -> Outcome | None:
+                leased.append((lease.step, driver.now))
+                return Unresolved("dns", again=True) if len(leased) <= failures else None
+
+            await driver.drain(outcome_of)
+            assert driver.frontier.counters.retried == {"dns": 2}
+            return leased
+
+        tries = [(Step.RESOLVE, 100.0), (Step.RESOLVE, 101.0), (Step.RESOLVE, 103.0)]
+        assert await check(2) == [*tries, (Step.ROBOTS, 103.0), (Step.PAGE, 113.0)]
+        assert await check(3) == tries
 
     async def test_a_name_without_an_address_is_looked_up_again_for_links_of_a_later_time(
         self,
@@ -580,9 +595,12 @@ class FrontierContract:
     async def test_an_old_address_holds_while_a_new_one_cannot_be_had(self) -> None:
         driver = self.driver(obey_robots=False, retry_times=0)
         await driver.put("http://a/1", "http://a/2")
-        lost = Unresolved("dns", again=True)
-        assert len(await driver.run({"a": [Resolved(("10.0.0.1",), 105.0), lost]})) == 2
-        assert driver.frontier.counters.dropped == {}
+        found = [Resolved(("10.0.0.1",), 105.0), Unresolved("dns", again=True)]
+        leases = await driver.drain(
+            lambda lease: found.pop(0) if lease.step is Step.RESOLVE else None
+        )
+        steps = [lease.step for lease in leases]
+        assert steps == [Step.RESOLVE, Step.PAGE, Step.RESOLVE, Step.PAGE], "not looked up again"
 
     async def test_addresses_are_looked_up_again_when_they_expire(self) -> None:
         driver = self.driver(obey_robots=False)
@@ -599,6 +617,7 @@ class FrontierContract:
             Step.RESOLVE,
             Step.PAGE,
         ]
+        assert driver.frontier.counters.resolved == 1, "hosts are counted"
 
     # Outcomes
 

@@ -111,5 +111,5 @@ def test_planted_faults(
     plant(monkeypatch)
     monkeypatch.setattr("tests.sim.world.LONGEST_S", 1_000)
     with pytest.raises((AssertionError, StoreError)):  # noqa: PT012  (at the first that shows it)
-        for seed in range(8):
+        for seed in SEEDS:
             run(seed, tmp_path / str(seed), hub_dies=hub_dies, target=target)

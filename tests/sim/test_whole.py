@@ -31,7 +31,7 @@ from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 
 HUBS = 3
-SEEDS = seeds(6)
+SEEDS = seeds(12)  # so many show each planted fault
 
 
 class Work:
@@ -267,7 +267,7 @@ def test_the_target_is_met_exactly_whatever_befalls(seed: int, kills: bool) -> N
     run(meet_target(kills=kills), seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(6))
 @simulated
 async def test_a_hub_that_is_away_for_ever_keeps_its_places_and_is_named(
     seed: int, caplog: pytest.LogCaptureFixture
@@ -651,11 +651,6 @@ def test_planted_faults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant(monkeypatch)
-    seen = 0
-    for seed in range(40, 80):
-        try:
+    with pytest.raises(AssertionError):  # noqa: PT012  (at the first seed that shows it)
+        for seed in SEEDS:
             run(works(), seed)
-        except AssertionError:
-            seen += 1
-            break
-    assert seen

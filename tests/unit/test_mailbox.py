@@ -211,7 +211,11 @@ def test_a_robots_txt_that_has_moved_to_a_foreign_host_is_fetched_there() -> Non
     a.release([(page, Fetched(200, NOW + 1100, NOW + 1100))], NOW + 1100)
     a.put([link("http://a.example/2")], NOW + 1100)
     assert a.acquire(NOW + 1119, 9) == [], "the Crawl-delay has arrived too"
-    assert len(a.acquire(NOW + 1121, 9)) == 1
+    [page] = a.acquire(NOW + 1121, 9)
+    a.release([(page, Fetched(200, NOW + 1121, NOW + 1121))], NOW + 1121)
+    a.put([link("http://a.example/3")], NOW + 1150)
+    assert a.acquire(NOW + 1501, 9) == [], "they hold as long as at the other hub"
+    assert lease_of(a, Step.ROBOTS, NOW + 1501).url == "http://a.example/robots.txt"
 
 
 def test_rules_that_have_travelled_are_for_the_name_of_the_crawl() -> None:
