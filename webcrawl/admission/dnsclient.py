@@ -30,7 +30,6 @@ BURST_S: Final = 0.1
 # Eight ports per server: harder to spoof (RFC 5452, 9.2), and more buffer for answers that come
 # while the event loop is busy.
 _PORT_BITS: Final = 3
-PORTS_PER_SERVER: Final = 1 << _PORT_BITS
 _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _MAX_DATAGRAM_BYTES: Final = 4096  # without EDNS an answer has 512 (RFC 1035, 2.3.4)
 _DATAGRAMS_PER_WAKE: Final = 256
