@@ -333,12 +333,15 @@ async def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_other
     await pair.die()
 
 
-async def test_no_host_is_admitted_while_all_missing_pages_are_leased() -> None:
+async def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pages() -> None:
     server = served(target=4)
     pages = [link(f"http://host-{host}/{n}") for host in range(20) for n in range(4)]
     await server.put(pages, 100.0)
     first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
     await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
+    assert server.supply >= 4
+    assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+    assert server.next_at(Lane.ADMISSIONS) == float("inf")
     leases = await server.acquire(100.0, 4)
     assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == [], "all are under way"
     assert len(await server.acquire(102.0, 1, Lane.ADMISSIONS)) == 1, "but they are slow"

@@ -55,6 +55,8 @@ class Work:
     def fresh(self) -> int:
         return self.urls
 
+    supply = fresh
+
     def is_finished(self) -> bool:
         return not (self.urls or self.out)
 

@@ -91,6 +91,7 @@ Glossary
     robots task      a robots.txt to fetch; after a redirect another host's lease carries it out
     seed             a link from the seed list, not from a page
     snoozed          a host whose clock is not due
+    supply           pages that admitted hosts can give within SUPPLY_S seconds
     target           CLOSESPIDER_PAGECOUNT
     URL-seen         test: was this URL given to `put` before?
     visit            a request for a page that was fetched before (RECRAWL)

@@ -47,6 +47,7 @@ from webcrawl.scope.hostrules import HostRule, HostRules
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection
 
+SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
 T = TypeVar("T")
@@ -279,6 +280,11 @@ class Frontier(ABC):
 
         0.0 is now; inf is not before the next `put` or `release`.
         """
+
+    @property
+    def supply(self) -> int:
+        """About how many pages the admitted hosts can give within SUPPLY_S seconds."""
+        return 0
 
     async def overview(self, now: float, limit: int) -> Overview:
         """The hosts of the crawl: by state, and up to `limit` of the largest and the slowest.

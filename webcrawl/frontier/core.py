@@ -170,6 +170,10 @@ class CrawlState:
         """See `Visits.undated`."""
         return self._visits.undated if self._visits is not None else 0
 
+    @property
+    def supply(self) -> int:
+        return self._bench.supply
+
     def is_finished(self) -> bool:
         return not (self._backlog.fresh or self._leases or self._backlog.lasts)
 

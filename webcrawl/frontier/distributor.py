@@ -19,6 +19,7 @@ from __future__ import annotations
 from math import inf
 
 from webcrawl.fetch.proxy import real_address
+from webcrawl.frontier.base import SUPPLY_S
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
@@ -172,13 +173,14 @@ class Distributor:
             self.has_newly_waiting = True
             return
         at = host.resolve_at if step is Step.RESOLVE else host.next_at
+        supply = self._supply(host, at, now) if step is Step.PAGE else 0
         if at > now and host.retired_until <= now:
-            self.bench.snooze(host, at)
+            self.bench.snooze(host, at, supply)
             return
         lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
         if lane == _PAGES and best is not None and best[0] == VISIT_PRIORITY:
             lane = VISITS
-        self.bench.ready(host, lane, rank, number)
+        self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
         """Place the hosts whose clock is due, and the best waiting hosts while there is room."""
@@ -244,6 +246,15 @@ class Distributor:
         if due_at and host.deferrals:  # so its links need not be kept again, one by one
             return max(due_at, host.retired_until)
         return due_at
+
+    def _supply(self, host: Host, at: float, now: float) -> int:
+        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
+        if at > now + SUPPLY_S or host.retired_until > now:
+            return 0
+        left_s = SUPPLY_S - max(at - now, 0.0)
+        delay_s = self._policy.delay_s(host)
+        queued = host.queue.length
+        return min(queued, 1 + int(left_s / delay_s)) if delay_s > 0 else queued
 
     def _fill(self, now: float) -> None:
         """Make the best waiting hosts active while there is room."""

@@ -68,6 +68,7 @@ class Host:
     queue: HostQueue
     rules: dict[str, Rules]  # by origin
     state: State = State.IDLE
+    supply: int = 0  # pages it can give within SUPPLY_S, when it was last placed
     rank: int = 0  # its rank in a lane, when it was last placed
     token: int = 0  # marks its one valid entry in the workbench
     asked_at: float = 0.0  # when the last request was answered or given up; 0.0: never asked

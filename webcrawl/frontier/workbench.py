@@ -49,6 +49,7 @@ class Workbench:
         """
         self.hosts: dict[str, Host] = {}
         self.active = 0  # hosts that are ready, parked, snoozed or leased
+        self.supply = 0  # the sum of `Host.supply`
         self._ips_at = ips_at
         self._ip_clocks = ip_clocks
         self._ips: dict[str, Ip] = {}
@@ -90,16 +91,16 @@ class Workbench:
 
     # Moves. Each one invalidates the host's earlier entry.
 
-    def ready(self, host: Host, lane: int, rank: int, number: int) -> None:
+    def ready(self, host: Host, lane: int, rank: int, number: int, supply: int = 0) -> None:
         """Put `host` in `lane`, where the lowest (rank, number) is popped first."""
-        self._move(host, State.READY)
+        self._move(host, State.READY, supply)
         host.rank = rank
         entry = (rank, number, host.token, host, lane)
         _push(self._lanes[lane], entry, self.active)
 
-    def snooze(self, host: Host, at: float) -> None:
+    def snooze(self, host: Host, at: float, supply: int = 0) -> None:
         """Snooze `host`: `wake` returns it at `at`."""
-        self._move(host, State.SNOOZED)
+        self._move(host, State.SNOOZED, supply)
         heappush(self._timers, (at, host.token, host.token, host))
 
     def idle(self, host: Host) -> None:
@@ -150,7 +151,8 @@ class Workbench:
                 if ip is None:
                     continue
                 free = False
-            host.state = State.PARKED  # its entry stays valid
+            self.supply -= host.supply
+            host.state, host.supply = State.PARKED, 0  # its entry stays valid
             _push(ip.parked, entry, ip.hosts)
             if free:
                 self._unpark(ip)
@@ -242,15 +244,17 @@ class Workbench:
             if host.state is State.LEASED and host.ip is not None:
                 leased[id(host.ip)] = leased.get(id(host.ip), 0) + 1
         assert self.active == sum(host.state.is_active for host in self.hosts.values())
+        assert self.supply == sum(host.supply for host in self.hosts.values())
         for address, ip in self._ips.items():
             assert ip.hosts == sum(host.ip is ip for host in self.hosts.values())
             assert leased.get(id(ip), 0) >= ip.leased, f"{address} is leased by no host"
             if any(entry[3].token == entry[2] for entry in ip.parked):
                 assert ip.leased or ip.armed or id(ip) in in_lane, f"{address} is forgotten"
 
-    def _move(self, host: Host, state: State) -> None:
+    def _move(self, host: Host, state: State, supply: int = 0) -> None:
         self.active += state.is_active - host.state.is_active
-        host.state = state
+        self.supply += supply - host.supply
+        host.state, host.supply = state, supply
         self._tokens += 1
         host.token = self._tokens
 

@@ -12,9 +12,9 @@ has leases again, the process is notified and the owner waits before it acquires
 while the owner is the busier of the two.
 
 The target is n answered pages. A page is leased only if it may count: answered pages and leased
-pages together are at most n, so the target is exact whatever happens to the leases. When all pages
-that are missing are leased, no host is admitted, and if others are ready, each process ends its
-slow pages (`has_spare`).
+pages together are at most n, so the target is exact whatever happens to the leases. No host is
+admitted while the admitted hosts can give all the pages that are missing. When all pages that are
+missing are leased, and others are ready, each process ends its slow pages (`has_spare`).
 """
 
 from __future__ import annotations
@@ -203,6 +203,10 @@ class FrontierServer(Frontier):
     def crawled(self) -> int:
         return self.counters.crawled if self.whole is None else self.whole.crawled
 
+    @property
+    def supply(self) -> int:
+        return self._frontier.supply
+
     async def overview(self, now: float, limit: int) -> Overview:
         return await self._frontier.overview(now, limit)
 
@@ -276,10 +280,10 @@ class FrontierServer(Frontier):
         self._notify_members(time.monotonic())
 
     def _missing_pages(self, now: float) -> int:
-        """The number of pages that hosts not admitted yet may have to give."""
+        """The number of pages that hosts not admitted yet must give."""
         if self.whole is not None:  # places come in portions, and hosts need time to be admitted
-            return self.whole.goal - self.whole.crawled
-        return self._room + self._waits(now)
+            return self.whole.goal - self.whole.crawled - self._frontier.supply
+        return self._room + self._waits(now) - self._frontier.supply
 
     def _waits(self, now: float) -> bool:
         """Whether nothing was leased for a while: all pages under way may be slow."""

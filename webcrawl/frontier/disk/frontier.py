@@ -200,6 +200,10 @@ class LocalFrontier(Frontier):
         at = self._next_at[lane]
         return at if self._addresses is None or at == inf else min(at, self._addresses.next_at())
 
+    @property
+    def supply(self) -> int:
+        return self._state.supply
+
     async def overview(self, now: float, limit: int) -> Overview:
         return await self._run(lambda: self._state.overview(now, limit), moves=False)
 
