@@ -22,6 +22,8 @@ from webcrawl.cluster.sessions import Sessions
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Link, Returned
+from webcrawl.frontier.outbox import Outbox
+from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Answers, Exit, Orders, Status, frame
 from webcrawl.hub.wire import encode as encode_message
@@ -326,6 +328,24 @@ async def test_a_fetcher_with_a_new_stream_forgets_which_urls_the_hub_had(
     fetcher.tick()
     await fetcher.put([link("http://b/")], 0.0)
     assert renewed == [None]
+
+
+async def test_links_of_a_page_that_was_given_up_stay_unknown(machines: Machines) -> None:
+    """The page is fetched again, and its links must then reach the hub."""
+    fetcher, cache = machines.fetcher(), UrlCache(Policy())
+    fetcher.on_renewed = cache.clear
+    outbox = Outbox(fetcher, cache)
+    machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
+    await fetcher.release([(lease, answer(lease, 0.0))], 0.0)
+    (page,) = await fetcher.acquire(time.monotonic(), 1)
+    machines.sessions._fetchers.clear()  # as another process
+    fetcher.end_session()
+    fetcher.tick()
+    outbox.release(page, answer(page, 0.0, links=(link("http://a/1"),)))
+    await outbox.deliver(0.0)
+    assert cache.maybe_new(["http://a/1"]) == ["http://a/1"]
 
 
 @pytest.mark.parametrize("ends_by", ["Ctrl-C", "the hub"])

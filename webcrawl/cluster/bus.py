@@ -52,6 +52,7 @@ CONNECT_S: Final = 3.0  # to one server
 CLOSE_S: Final = 1.0
 CHECK_S: Final = 0.5  # between two looks whether the connection is alive
 RECORDS_S: Final = 5.0  # for one record
+APART_S: Final = (0.0, 0.5)  # two processes that make the bucket at once can stop nats-server 2.9
 WAIT_S: Final = (0.2, 2.0)  # between two tries to connect: at first, at most
 PING_S: Final = 3  # two of them without an answer: the connection is lost
 PAYLOAD_MIN: Final = 512 * 1024  # NATS allows 1 MB by default
@@ -347,13 +348,15 @@ class NatsBus(Bus):
         return Entry(found.data or b"", found.seq or 0)
 
     async def put(self, key: str, value: bytes, revision: int) -> int | None:
-        try:
-            return await self._put(key, value, revision)
-        except NoStreamResponseError:
-            if revision:
-                return None
-        except (NatsError, OSError) as error:
-            self._fail(error)
+        for wait_s in (random.uniform(*APART_S), 0.0):
+            try:
+                return await self._put(key, value, revision)
+            except NoStreamResponseError:
+                if revision:
+                    return None
+            except (NatsError, OSError) as error:
+                self._fail(error)
+            await asyncio.sleep(wait_s)
         await self._make_bucket()
         try:
             return await self._put(key, value, revision)

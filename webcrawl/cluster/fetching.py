@@ -159,6 +159,8 @@ class HubFrontier(RemoteFrontier):
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
+        if len(known) < len(done):
+            self.on_renewed()  # the links of a lease that was given up go nowhere
         if known:
             await super().release(known, now)
             self._leave_hub()

@@ -23,7 +23,10 @@ _CHARACTERS_AT_A_TIME = 400_000  # scope takes 0.1 ms per URL of the longest all
 
 
 class Outbox:
-    """The buffer; true while it is not empty. URLs handed over are added to `url_cache`."""
+    """The buffer; true while it is not empty. URLs handed over are added to `url_cache`.
+
+    They are added first: a frontier that turns out not to get them clears the cache meanwhile.
+    """
 
     def __init__(self, frontier: Frontier, url_cache: UrlCache | None = None) -> None:
         self._frontier = frontier
@@ -78,10 +81,10 @@ class Outbox:
                 await self._frontier.put(links, now, force=force)
         if self._ended:
             ended, self._ended = self._ended, []
-            await self._frontier.release(ended, now)
             for _, outcome in ended:
                 if isinstance(outcome, Fetched):
                     self._remember(outcome.links)
+            await self._frontier.release(ended, now)
         if self._large:
             await self._put_batch(now)
         self._is_delivering = False
@@ -90,8 +93,8 @@ class Outbox:
         links, lease, outcome = self._large[0]
         batch = [links.popleft() for _ in range(min(LINKS_AT_A_TIME, len(links)))]
         if batch:
-            await self._frontier.put(batch, now)
             self._remember(batch)
+            await self._frontier.put(batch, now)
         else:
             self._large.popleft()
             self._ended.append((lease, outcome))
