@@ -348,15 +348,13 @@ class NatsBus(Bus):
         return Entry(found.data or b"", found.seq or 0)
 
     async def put(self, key: str, value: bytes, revision: int) -> int | None:
-        for wait_s in (random.uniform(*APART_S), 0.0):
-            try:
-                return await self._put(key, value, revision)
-            except NoStreamResponseError:
-                if revision:
-                    return None
-            except (NatsError, OSError) as error:
-                self._fail(error)
-            await asyncio.sleep(wait_s)
+        try:
+            return await self._put(key, value, revision)
+        except NoStreamResponseError:
+            if revision:
+                return None
+        except (NatsError, OSError) as error:
+            self._fail(error)
         await self._make_bucket()
         try:
             return await self._put(key, value, revision)
@@ -379,7 +377,11 @@ class NatsBus(Bus):
         assert self._client is not None
         replicas = self._address.replicas or (3 if self._client.is_cluster else 1)
         config = api.KeyValueConfig(bucket=self._bucket, history=1, replicas=replicas)
+        await asyncio.sleep(random.uniform(*APART_S))
         try:
+            with suppress(NotFoundError):
+                await self._records().stream_info(f"KV_{self._bucket}")
+                return  # another process has made it
             await self._records().create_key_value(config)
         except (NatsError, OSError) as error:
             self._fail(error)
