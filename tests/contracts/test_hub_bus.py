@@ -122,6 +122,20 @@ async def test_records_change_by_compare_and_set(server: NatsServer) -> None:
         assert await one.get("crawl") == Entry(b"b", second)
 
 
+async def test_a_record_is_asked_for_while_another_process_makes_the_bucket(
+    server: NatsServer,
+) -> None:
+    for number in range(20):
+        makers = [bus_of(f"{server.url}/of{number}") for _ in range(2)]
+        reader = bus_of(f"{server.url}/of{number}")
+        async with opened(*makers, reader):
+            made = asyncio.gather(*(maker.put("crawl", b"a", 0) for maker in makers))
+            while not await reader.get("crawl"):
+                pass
+            first, second = await made
+            assert (first is None) != (second is None)
+
+
 async def test_a_killed_server_is_noticed_and_all_goes_on_with_the_next(server: NatsServer) -> None:
     bus = bus_of(server.url)
     heard: list[bytes] = []

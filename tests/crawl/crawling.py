@@ -116,7 +116,7 @@ class Crawl:
             assert self.process.poll() is None, self._err.read_text()[-3000:]
             return False
 
-        until(holds)
+        until(holds, lambda: (self.output() + self._err.read_text())[-3000:])
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -143,11 +143,11 @@ class Crawl:
         return Result(code, self.output(), self._err.read_text(), self.folder, took_s)
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait until `condition` holds."""
+def until(condition: Callable[[], object], tell: Callable[[], str] = str) -> None:
+    """Wait until `condition` holds. A failure shows what `tell` returns."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, "what the test waits for does not happen"
+        assert time.monotonic() < deadline, f"what the test waits for does not happen\n{tell()}"
         time.sleep(0.05)
 
 

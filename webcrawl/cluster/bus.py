@@ -52,11 +52,11 @@ CONNECT_S: Final = 3.0  # to one server
 CLOSE_S: Final = 1.0
 CHECK_S: Final = 0.5  # between two looks whether the connection is alive
 RECORDS_S: Final = 5.0  # for one record
-APART_S: Final = (0.0, 0.5)  # two processes that make the bucket at once can stop nats-server 2.9
 WAIT_S: Final = (0.2, 2.0)  # between two tries to connect: at first, at most
 PING_S: Final = 3  # two of them without an answer: the connection is lost
 PAYLOAD_MIN: Final = 512 * 1024  # NATS allows 1 MB by default
 _WRONG_REVISION: Final = 10071
+_IS_BEING_MADE: Final = 10065  # by another process: "subjects overlap with an existing stream"
 _NO_JETSTREAM: Final = (10039, 10076)  # off for this account, off at this server
 _MARKERS: Final = re.compile(r"BEGIN NATS USER JWT-+\s+\S.*BEGIN USER NKEY SEED-+\s+\S", re.DOTALL)
 
@@ -139,6 +139,7 @@ class _Client(Client):
     """nats-py's client of one connection, which asks for TLS before it sends a password."""
 
     wants_tls = False
+    has_records = False  # known
 
     def _connect_command(self) -> bytes:
         if self.wants_tls and not self._server_info.get("tls_required"):
@@ -340,12 +341,27 @@ class NatsBus(Bus):
     async def get(self, key: str) -> Entry | None:
         records = self._records()
         try:
+            if not await self._has_records(records):
+                return None
             found = await records.get_last_msg(f"KV_{self._bucket}", f"$KV.{self._bucket}.{key}")
         except NotFoundError:
             return None
         except (NatsError, OSError) as error:
             self._fail(error)
         return Entry(found.data or b"", found.seq or 0)
+
+    async def _has_records(self, records: JetStreamContext) -> bool:
+        """Whether there is any.
+
+        nats-server 2.9 ends with a panic if it is asked for a record of a bucket that is just made.
+        Asked about the bucket it counts no message until the bucket is whole.
+        """
+        client = self._client
+        if client is None or client.has_records:
+            return client is not None
+        about = await records.stream_info(f"KV_{self._bucket}")
+        client.has_records = about.state.last_seq > 0
+        return client.has_records
 
     async def put(self, key: str, value: bytes, revision: int) -> int | None:
         try:
@@ -377,12 +393,11 @@ class NatsBus(Bus):
         assert self._client is not None
         replicas = self._address.replicas or (3 if self._client.is_cluster else 1)
         config = api.KeyValueConfig(bucket=self._bucket, history=1, replicas=replicas)
-        await asyncio.sleep(random.uniform(*APART_S))
         try:
-            with suppress(NotFoundError):
-                await self._records().stream_info(f"KV_{self._bucket}")
-                return  # another process has made it
             await self._records().create_key_value(config)
+        except APIError as error:
+            if error.err_code != _IS_BEING_MADE:
+                self._fail(error)
         except (NatsError, OSError) as error:
             self._fail(error)
 
