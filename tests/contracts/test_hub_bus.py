@@ -368,9 +368,11 @@ async def test_a_silent_server_is_noticed_and_all_goes_on_with_it(server: NatsSe
 
 async def test_a_bus_is_closed_while_its_server_is_silent(server: NatsServer) -> None:
     bus = bus_of(server.url)
+    await bus.subscribe("a", lambda data: None)
     async with opened(bus):
         server.send(signal.SIGSTOP)
-        bus.publish("a", b"x" * 500_000)
+        for _ in range(20):
+            bus.publish("a", b"x" * 500_000)
 
 
 async def test_one_server_of_three_dies(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ version 2.16:
 - it sends a password in plain text to a server without TLS: so TLS is checked before CONNECT;
 - a PONG that comes late ends its reader without a word: so nothing here waits for a PONG, and a
   reader that has ended is a lost connection;
-- `close` may wait for ever: it has CLOSE_S;
+- `close` may wait for ever: it has CLOSE_S, and what it leaves is ended here;
 - it logs an exception of its own, with a traceback, at a server that dies: its logger is off;
 - `publish` and requests may swallow that their task is cancelled: so `close` here sets a flag too,
   and others call `cancel_all`;
@@ -160,6 +160,18 @@ class _Client(Client):
         """Whether there are several servers."""
         return bool(self._server_info.get("cluster"))
 
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """All that run for this connection."""
+        handlers = [each._wait_for_msgs_task for each in self._subs.values()]
+        own = (self._reading_task, self._flusher_task, self._ping_interval_task)
+        return [task for task in (*own, *handlers) if task is not None]
+
+    def abort(self) -> None:
+        """Drop what a silent server does not take."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+
 
 class NatsBus(Bus):
     """The bus of the crawl that `address` names."""
@@ -189,8 +201,8 @@ class NatsBus(Bus):
             self._is_closed = True
             self._has_out.set()
             await asyncio.wait([self._keeper], timeout=CLOSE_S)
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._out.clear()
+            await cancel_all([self._keeper])
 
     async def _connect(self) -> _Client:
         """To any of the servers."""
@@ -427,8 +439,13 @@ def _fail(where: str, error: Exception) -> NoReturn:
     raise BusError(f"{where}: {text}") from None
 
 
-async def _close(client: Client) -> None:
-    """Whatever `client` does: in CLOSE_S at most."""
-    with suppress(Exception):
-        async with asyncio.timeout(CLOSE_S):
-            await client.close()
+async def _close(client: _Client) -> None:
+    """Whatever `client` does: in CLOSE_S, or twice that."""
+    tasks = client.tasks()
+    try:
+        with suppress(Exception):
+            async with asyncio.timeout(CLOSE_S):
+                await client.close()
+    finally:
+        client.abort()
+        await cancel_all(tasks)
