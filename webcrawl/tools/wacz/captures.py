@@ -34,7 +34,7 @@ _PAGE_BYTES = 150  # of a page in a list, beside URL, title and text
 _PAYLOAD_MAX = 4 * START_BYTES  # bytes of a page that are read for its title and text
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _OURS = "webcrawl/"  # begins the software of our warcinfo records
-_status_2xx = re.compile(rb"\S+[ \t]+2\d\d").match
+_status_2xx = re.compile(rb"\S+[ \t]+2(?!04)\d\d").match  # 204: no content
 _hops = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE).search
 
 _SCHEMA = """

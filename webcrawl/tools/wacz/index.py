@@ -86,16 +86,16 @@ def _lines_of(cdxj: Path, warc: str) -> Iterator[bytes]:
             yield line + b"\n"
 
 
-def zip_index(lines: BinaryIO, entries: list[str]) -> Iterator[bytes]:
+def zip_index(lines: BinaryIO, entries: list[bytes]) -> Iterator[bytes]:
     """The gzip members of sorted `lines`. `entries` gets the lines of the list of members."""
-    entries.append(f'!meta 0 {{"format": "cdxj-gzip-1.0", "filename": "{CDX}"}}\n')
+    entries.append(f'!meta 0 {{"format": "cdxj-gzip-1.0", "filename": "{CDX}"}}\n'.encode())
     offset = 0
     while block := list(islice(lines, LINES)):
         packed = member(b"".join(block))
-        where = {"offset": offset, "length": len(packed)}
+        where: dict[str, Any] = {"offset": offset, "length": len(packed)}
         digest = f"sha256:{hashlib.sha256(packed).hexdigest()}"
-        key = b" ".join(block[0].split(b" ", 2)[:2]).decode()
-        entries.append(f"{key} {json.dumps({**where, 'digest': digest})}\n")
+        key = b" ".join(block[0].split(b" ", 2)[:2])
+        entries.append(key + f" {json.dumps(where | {'digest': digest})}\n".encode())
         offset += len(packed)
         yield packed
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,7 +23,6 @@ from webcrawl.tools.wacz.index import CDX, sorted_lines, zip_index
 VERSION: Final = "1.1.1"
 SOFTWARE: Final = f"webcrawl {__version__}"
 _PIECE = 1 << 20
-_HUGE = 1 << 40  # bytes; for a file of unknown size
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9._-]")  # Frictionless Data Package, 1: names of resources
 
 Progress = Callable[[int], object]
@@ -55,14 +55,13 @@ def write_package(contents: Contents, path: Path, progress: Progress) -> Written
     captures = sorted_lines(list(zip(contents.cdxjs, names, strict=True)), lines)
     with path.open("wb") as file:
         with ZipFile(file, "w") as zipped:
-            package = _Package(zipped, contents.about["created"])
+            package = _Package(zipped, contents.about["created"], path.with_suffix(".tmp"))
             for warc in contents.warcs:
-                package.add(f"archive/{warc.name}", _pieces(warc, progress), warc.stat().st_size)
-            entries: list[str] = []
+                package.add_file(f"archive/{warc.name}", warc, ZIP_STORED, progress)
+            entries: list[bytes] = []
             with lines.open("rb") as sorted_file:
-                size_bytes = os.fstat(sorted_file.fileno()).st_size
-                package.add(f"indexes/{CDX}", zip_index(sorted_file, entries), size_bytes)
-            package.add("indexes/index.idx", map(str.encode, entries), method=ZIP_DEFLATED)
+                package.add(f"indexes/{CDX}", zip_index(sorted_file, entries), ZIP_STORED)
+            package.add("indexes/index.idx", entries)
             pages = package.add_pages(contents)
             package.close(contents.about)
         file.flush()
@@ -74,26 +73,39 @@ def write_package(contents: Contents, path: Path, progress: Progress) -> Written
 class _Package:
     """The ZIP that is being written, and the list of what it holds."""
 
-    def __init__(self, zipped: ZipFile, created: str) -> None:
+    def __init__(self, zipped: ZipFile, created: str, temporary: Path) -> None:
         self._zip = zipped
+        self._temporary = temporary
         year, month, day, hour, minute, second = map(int, re.findall(r"\d+", created)[:6])
         self._time = (max(year, 1980), month, day, hour, minute, second)  # ZIP begins in 1980
         self._resources: list[dict[str, Any]] = []
 
-    def add(
-        self, path: str, pieces: Iterable[bytes], size_max: int = 0, method: int = ZIP_STORED
+    def add(self, path: str, pieces: Iterable[bytes], method: int = ZIP_DEFLATED) -> str:
+        """Add a file with the content `pieces`; return its digest."""
+        with self._temporary.open("wb") as file:
+            file.writelines(pieces)
+        return self.add_file(path, self._temporary, method)
+
+    def add_file(
+        self, path: str, source: Path, method: int, progress: Progress = lambda size_bytes: None
     ) -> str:
-        """Add a file of `size_max` bytes at most (0: of less than 2 GB); return its digest."""
+        """Add the file `source` as `path`; return its digest.
+
+        An entry has the fields of ZIP64 in its own header exactly if it has them in the list of
+        entries, which is only known with its size: ReplayWeb.page takes one from the other.
+        """
         info = ZipInfo(path, self._time)
         info.compress_type = method
         info.external_attr = 0o644 << 16
-        info.file_size = size_max  # so that the ZIP has room for a size of more than 4 GB
-        sha256, size_bytes = hashlib.sha256(), 0
-        with self._zip.open(info, "w") as file:
-            for piece in pieces:
-                file.write(piece)
-                sha256.update(piece)
-                size_bytes += len(piece)
+        sha256 = hashlib.sha256()
+        with source.open("rb") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            info.file_size = size_bytes if size_bytes > zipfile.ZIP64_LIMIT else 0
+            with self._zip.open(info, "w") as entry:
+                while piece := file.read(_PIECE):
+                    entry.write(piece)
+                    sha256.update(piece)
+                    progress(len(piece))
         digest = f"sha256:{sha256.hexdigest()}"
         name = _NOT_IN_A_NAME.sub("-", path.rpartition("/")[2].lower())
         self._resources.append({"name": name, "path": path, "hash": digest, "bytes": size_bytes})
@@ -101,21 +113,20 @@ class _Package:
 
     def add_pages(self, contents: Contents) -> int:
         """Add both lists of pages; return the number of pages."""
-        numbers = {"pages": 0, "extraPages": 0}
-        for name, title in (("pages", "Seeds"), ("extraPages", "Other pages")):
+        number = 0
+
+        def lines(name: str, title: str, *, has_seeds: bool) -> Iterator[bytes]:
+            nonlocal number
             header: dict[str, Any] = {"format": "json-pages-1.0", "id": name, "title": title}
-            if contents.has_text:
-                header["hasText"] = True
+            yield _line(header | {"hasText": True} if contents.has_text else header)
+            for page in contents.pages():
+                if page.is_seed == has_seeds:
+                    number += 1
+                    yield _line(_page_fields(page))
 
-            def lines(name: str = name, header: dict[str, Any] = header) -> Iterator[bytes]:
-                yield _line(header)
-                for page in contents.pages():
-                    if page.is_seed == (name == "pages"):
-                        numbers[name] += 1
-                        yield _line(_page_fields(page))
-
-            self.add(f"pages/{name}.jsonl", lines(), _HUGE, ZIP_DEFLATED)
-        return sum(numbers.values())
+        self.add("pages/pages.jsonl", lines("pages", "Seeds", has_seeds=True))
+        self.add("pages/extraPages.jsonl", lines("extraPages", "Other pages", has_seeds=False))
+        return number
 
     def close(self, about: dict[str, Any]) -> None:
         """Add the list of all files, and its digest."""
@@ -126,10 +137,8 @@ class _Package:
             **about,
             "resources": self._resources,
         }
-        text = json.dumps(package, indent=2, ensure_ascii=False).encode("utf-8", "replace")
-        digest = self.add("datapackage.json", [text], method=ZIP_DEFLATED)
-        signed = json.dumps({"path": "datapackage.json", "hash": digest}, indent=2).encode()
-        self.add("datapackage-digest.json", [signed], method=ZIP_DEFLATED)
+        digest = self.add("datapackage.json", [_json(package)])
+        self.add("datapackage-digest.json", [_json({"path": "datapackage.json", "hash": digest})])
 
 
 def _page_fields(page: Page) -> dict[str, Any]:
@@ -145,8 +154,5 @@ def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _pieces(path: Path, progress: Progress) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
-            progress(len(piece))
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
