@@ -35,6 +35,8 @@ _PAYLOAD_MAX = 4 * START_BYTES  # bytes of a page that are read for its title an
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _OURS = "webcrawl/"  # begins the software of our warcinfo records
 _status_2xx = re.compile(rb"\S+[ \t]+2(?!04)\d\d").match  # 204: no content
+_fraction = re.compile(r"[^.]{19}\.(\d*[1-9])").match  # of a second, in a WARC-Date
+_TO_DIGITS = str.maketrans("", "", "-:TZ")
 _hops = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE).search
 
 _SCHEMA = """
@@ -45,6 +47,7 @@ CREATE TABLE page (
     is_seed INTEGER, original BLOB
 );
 CREATE TABLE response (key BLOB PRIMARY KEY, warc INTEGER, page INTEGER) WITHOUT ROWID;
+CREATE TABLE exact (key BLOB PRIMARY KEY, time TEXT) WITHOUT ROWID;
 CREATE TABLE revisit (
     warc INTEGER, url TEXT, time TEXT, original BLOB, original_url TEXT, original_time TEXT
 );
@@ -145,8 +148,11 @@ class Captures:
             if is_not_modified(fields.get("warc-profile", "")):
                 return  # it has no line in the index
             first = fields.get("warc-refers-to-target-uri", "")
-            first_time = _second(fields.get("warc-refers-to-date", ""))
-            original = _key(first, first_time)
+            first_date = fields.get("warc-refers-to-date", "")
+            first_time, original = _second(first_date), _key(first, first_date)
+            if fraction := _fraction(first_date):
+                time_17 = first_time.translate(_TO_DIGITS) + fraction[1][:3].ljust(3, "0")
+                self._rows.execute("INSERT OR IGNORE INTO exact VALUES (?, ?)", (original, time_17))
             values = (self._warc, url, time, original, first, first_time)
             self._rows.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?, ?)", values)
         title = text = None
@@ -214,6 +220,14 @@ class Captures:
             (warcs.start, warcs.stop - 1),
         )
 
+    def exact_time(self, url: str, time: str) -> str | None:
+        """The time of a capture in 17 digits, given in 14, if a revisit refers to it by a date that
+        is more exact than a second.
+        """
+        found = self._rows.execute("SELECT time FROM exact WHERE key = ?", (_key(url, time),))
+        row: tuple[str] | None = found.fetchone()
+        return row[0] if row else None
+
     def close(self) -> None:
         self._rows.close()
 
@@ -240,8 +254,10 @@ def _html(fields: dict[str, str], block: bytes, *, has_payload: bool) -> tuple[b
     return True, content_type, decode(body, headers, _PAYLOAD_MAX).payload
 
 
-def _key(url: str, time: str) -> bytes:
-    return hashlib.blake2b(f"{url} {time}".encode("utf-8", "replace"), digest_size=16).digest()
+def _key(url: str, date: str) -> bytes:
+    """The key of a capture, by its WARC-Date or its time in an index."""
+    text = f"{date[:19].translate(_TO_DIGITS)} {url}"
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _second(date: str) -> str:

@@ -1,11 +1,14 @@
 """The index of a WACZ: the lines of the CDXJ files, sorted, in gzip members of LINES lines each,
 and a list of the members (ZipNum).
 
-Deviation: some captures have a second line. pywb and ReplayWeb.page look a URL up under two keys,
-which differ for a path that ends with a slash, and for escapes: `com,example)/a` is pywb's key of
-`http://example.com/a/`, `com,example)/a/` is that of ReplayWeb.page, which reads two members near
-its key. In between lie all pages below `/a/`, so that with pywb's line alone it does not find the
-page once they fill more members than that. Under a key of ReplayWeb.page pywb asks for nothing.
+Deviation: some captures have a second line, for ReplayWeb.page 2.4.
+- It and pywb look a URL up under keys that differ for a path that ends with a slash, and for
+  escapes: `com,example)/a` is pywb's key of `http://example.com/a/`, `com,example)/a/` its own. It
+  reads the two members next to its key. If the pages below `/a/` fill more, it does not find the
+  line with pywb's key. Under its keys pywb asks for nothing.
+- It takes the first capture from WARC-Refers-To-Date on for the original of a revisit. By a time in
+  seconds, as pywb needs it, the original is before that date, and a later capture of its URL is
+  shown in its place. The second line has the time in milliseconds, 17 digits.
 
 Memory: that of `webcrawl.warc.index`, and 150 bytes for each LINES lines.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -34,6 +37,9 @@ _url = re.compile(r"https?://(?:www\d*\.)?(\[[^]]*\]|[^/?#:]*)(?::(\d*))?([^?#]*
 _DEFAULT_PORTS = ("http:80", "https:443")
 
 
+ExactTime = Callable[[str, str], str | None]
+
+
 class _Fields(msgspec.Struct):
     url: str = ""
     mime: str = ""
@@ -44,11 +50,12 @@ class _Fields(msgspec.Struct):
 _read_fields = msgspec.json.Decoder(_Fields).decode
 
 
-def sorted_lines(files: list[tuple[Path, str]], path: Path) -> int:
+def sorted_lines(files: list[tuple[Path, str]], exact_time: ExactTime, path: Path) -> int:
     """Write the lines of CDXJ files, each given with the name of its WARC file, sorted to `path`.
     Return the number of captures.
 
-    EarlierError: a line is no CDXJ, or of another WARC file. OSError.
+    `exact_time`: `Captures.exact_time`. EarlierError: a line is no CDXJ, or of another WARC file.
+    OSError.
     """
     captures = 0
     with closing(Index(path, path.with_suffix(".open"))) as index:
@@ -57,10 +64,12 @@ def sorted_lines(files: list[tuple[Path, str]], path: Path) -> int:
                 index.make_room()
                 index.add(line)
                 captures += 1
-                key, _, rest = line.partition(b" ")
-                other = replayweb_key(_read_fields(rest[15:]).url).encode("utf-8", "replace")
-                if other != key:
-                    index.add(other + b" " + rest)
+                key, time, data = line.split(b" ", 2)
+                url = _read_fields(data).url
+                other = replayweb_key(url).encode("utf-8", "replace")
+                exact = exact_time(url, time.decode())
+                if other != key or exact:
+                    index.add(b" ".join((other, exact.encode() if exact else time, data)))
         index.publish()
     return captures
 

@@ -18,7 +18,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from webcrawl import __version__
 from webcrawl.tools.wacz.captures import Page
-from webcrawl.tools.wacz.index import CDX, sorted_lines, zip_index
+from webcrawl.tools.wacz.index import CDX, ExactTime, sorted_lines, zip_index
 
 VERSION: Final = "1.1.1"
 SOFTWARE: Final = f"webcrawl {__version__}"
@@ -33,6 +33,7 @@ class Contents(NamedTuple):
 
     warcs: list[Path]
     cdxjs: list[Path]  # of each WARC file
+    exact_time: ExactTime
     pages: Callable[[], Iterator[Page]]
     has_text: bool
     about: dict[str, Any]  # of datapackage.json; with `created`
@@ -52,7 +53,8 @@ def write_package(contents: Contents, path: Path, progress: Progress) -> Written
     """
     lines = path.with_suffix(".cdxj")
     names = [warc.name for warc in contents.warcs]
-    captures = sorted_lines(list(zip(contents.cdxjs, names, strict=True)), lines)
+    files = list(zip(contents.cdxjs, names, strict=True))
+    captures = sorted_lines(files, contents.exact_time, lines)
     with path.open("wb") as file:
         with ZipFile(file, "w") as zipped:
             package = _Package(zipped, contents.about["created"], path.with_suffix(".tmp"))

@@ -178,7 +178,7 @@ class _Making:
 
         taken = slice(numbers.start, numbers.stop)
         files = (list(self._warcs[taken]), list(self._cdxjs[taken]))
-        return Contents(*files, pages, self._has_text, about)
+        return Contents(*files, self._captures.exact_time, pages, self._has_text, about)
 
     def _relation(
         self, numbers: range, parts: list[range], names: list[str]
