@@ -186,13 +186,14 @@ class Captures:
         values = (_key(url, time), self._warc, page)
         self._rows.execute("INSERT OR IGNORE INTO response VALUES (?, ?, ?)", values)
 
-    def pages(self, warc: int) -> Iterator[Page]:
-        """The pages of a file, in the order of their records. A revisit has title and text of its
-        original.
+    def pages(self, warc: int, *, is_seed: bool) -> Iterator[Page]:
+        """The seeds of a file, or its other pages, in the order of their records. A revisit has
+        title and text of its original.
         """
-        columns = "url, time, record, title, text, is_seed"
-        rows = self._rows.execute(f"SELECT {columns} {_PAGES} ORDER BY id", (warc,))
-        for url, time, record, title, text, is_seed in rows:
+        columns = f"url, time, record, title, text {_PAGES}"
+        sql = f"SELECT {columns} WHERE is_seed = ? ORDER BY id"
+        rows = self._rows.execute(sql, (warc, is_seed))
+        for url, time, record, title, text in rows:
             unpacked = isal_zlib.decompress(text).decode() if text else ""
             yield Page(url, time, record, title, unpacked, is_seed)
 

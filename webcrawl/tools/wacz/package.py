@@ -29,12 +29,12 @@ Progress = Callable[[int], object]
 
 
 class Contents(NamedTuple):
-    """What a WACZ is made of. `pages` gives the pages of all files each time it is called."""
+    """What a WACZ is made of. `pages` gives the seeds, or all other pages."""
 
     warcs: list[Path]
     cdxjs: list[Path]  # of each WARC file
     exact_time: ExactTime
-    pages: Callable[[], Iterator[Page]]
+    pages: Callable[[bool], Iterator[Page]]
     has_text: bool
     about: dict[str, Any]  # of datapackage.json; with `created`
 
@@ -121,10 +121,9 @@ class _Package:
             nonlocal number
             header: dict[str, Any] = {"format": "json-pages-1.0", "id": name, "title": title}
             yield _line(header | {"hasText": True} if contents.has_text else header)
-            for page in contents.pages():
-                if page.is_seed == has_seeds:
-                    number += 1
-                    yield _line(_page_fields(page))
+            for page in contents.pages(has_seeds):
+                number += 1
+                yield _line(_page_fields(page))
 
         self.add("pages/pages.jsonl", lines("pages", "Seeds", has_seeds=True))
         self.add("pages/extraPages.jsonl", lines("extraPages", "Other pages", has_seeds=False))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file, sync_folder
-from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost
+from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost, Page
 from webcrawl.tools.wacz.package import SOFTWARE, Contents, Written, write_package
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import Member
@@ -173,8 +173,8 @@ class _Making:
         return written, collection
 
     def _contents(self, numbers: range, about: dict[str, Any]) -> Contents:
-        def pages() -> Iterator[Any]:
-            return chain.from_iterable(map(self._captures.pages, numbers))
+        def pages(is_seed: bool) -> Iterator[Page]:
+            return chain.from_iterable(self._captures.pages(n, is_seed=is_seed) for n in numbers)
 
         taken = slice(numbers.start, numbers.stop)
         files = (list(self._warcs[taken]), list(self._cdxjs[taken]))
