@@ -1,9 +1,9 @@
 """Makes one WACZ of WARC files, or several that are smaller than a given size, with a collection:
 a JSON file that ReplayWeb.page opens as one archive (https://specs.webrecorder.net/multi-wacz/).
 
-First all WARC files are read, then the parts are written in a folder beside them, and get their
-names when they are on the disk, the collection last. A run that is killed leaves that folder, which
-the next run with the same name replaces.
+First all WARC files are read, then the parts are written in a folder beside the output. When all
+are on the disk, they get their names, the collection last. A run that is killed leaves that folder,
+which the next run with the same name replaces.
 """
 
 from __future__ import annotations
@@ -161,11 +161,13 @@ class _Making:
         written = []
         for numbers, name in zip(parts, names, strict=True):
             about = self._about | self._relation(numbers, parts, names)
-            made = write_package(self._contents(numbers, about), folder / name, progress)
-            path = self._output.with_name(name)
-            (folder / name).replace(path)
-            sync_folder(path.parent)
-            written.append(Part(path, len(numbers), made, path.stat().st_size))
+            path = folder / name
+            made = write_package(self._contents(numbers, about), path, progress)
+            size_bytes = path.stat().st_size
+            written.append(Part(self._output.with_name(name), len(numbers), made, size_bytes))
+        for part in written:
+            (folder / part.path.name).replace(part.path)
+        sync_folder(self._output.parent)
         if len(parts) == 1:
             return written, None
         collection = self._output.with_suffix(".json")
