@@ -35,6 +35,9 @@ _PAYLOAD_MAX = 4 * START_BYTES  # bytes of a page that are read for its title an
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _OURS = "webcrawl/"  # begins the software of our warcinfo records
 _status_2xx = re.compile(rb"\S+[ \t]+2(?!04)\d\d").match  # 204: no content
+_is_time = re.compile(  # of WARC 1.1, 5.4, as exact as nearly all writers are
+    r"[0-9]{4}-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])T[0-2][0-9](:[0-5][0-9]){2}Z"
+).fullmatch
 _fraction = re.compile(r"[^.]{19}\.(\d*[1-9])").match  # of a second, in a WARC-Date
 _TO_DIGITS = str.maketrans("", "", "-:TZ")
 _hops = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE).search
@@ -133,7 +136,8 @@ class Captures:
             self._end_page()
             self._id = fields.get("warc-record-id", "")
             time = _second(fields.get("warc-date", ""))
-            self.latest = max(self.latest, time)
+            if _is_time(time):
+                self.latest = max(self.latest, time)
             self._add_answer(kind, fields, time, block)
         elif kind == "warcinfo":
             info = dict(pair for pair in map(_pair, block.split(b"\r\n")))
@@ -237,7 +241,7 @@ def _is_one(fields: dict[str, str], block: bytes, member: Member) -> bool:
     """Whether a member has one record, as far as its start shows."""
     length = fields.get("content-length", "")
     is_whole = len(member.start) < START_BYTES
-    return length.isdigit() and (not is_whole or len(block) == int(length) + len(b"\r\n\r\n"))
+    return length.isdecimal() and (not is_whole or len(block) == int(length) + len(b"\r\n\r\n"))
 
 
 def _html(fields: dict[str, str], block: bytes, *, has_payload: bool) -> tuple[bool, str, bytes]:

@@ -78,8 +78,8 @@ class _Package:
     def __init__(self, zipped: ZipFile, created: str, temporary: Path) -> None:
         self._zip = zipped
         self._temporary = temporary
-        year, month, day, hour, minute, second = map(int, re.findall(r"\d+", created)[:6])
-        self._time = (max(year, 1980), month, day, hour, minute, second)  # ZIP begins in 1980
+        year, month, day, hour, minute, second = map(int, re.findall(r"\d+", created))
+        self._time = (year, month, day, hour, minute, second)
         self._resources: list[dict[str, Any]] = []
 
     def add(self, path: str, pieces: Iterable[bytes], method: int = ZIP_DEFLATED) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from webcrawl.warc.recovery import index_line
 
 ENDING = ".wacz"
 LOST_SHOWN = 3
+_is_epoch = re.compile("[0-9]{1,10}").fullmatch
 _PART_BYTES = 64 << 10  # more than a part takes beside what `_size` counts
 
 Progress = Callable[[int], object]  # called with bytes: of each file twice
@@ -207,9 +209,9 @@ class _Making:
 
 def _created(captures: Captures) -> str:
     """SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/) if it is set,
-    else the time of the latest capture: the same input gives the same bytes.
+    else the time of the latest capture: the same input gives the same bytes. A ZIP has no others.
     """
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if given.isdecimal():
-        return datetime.fromtimestamp(int(given), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return captures.latest or "1980-01-01T00:00:00Z"
+    created = datetime.fromtimestamp(int(given), UTC).isoformat() if _is_epoch(given) else ""
+    first, last = "1980-01-01T00:00:00", "2107-12-31T23:59:58"
+    return f"{min(max(created or captures.latest, first), last)[:19]}Z"
