@@ -302,7 +302,7 @@ def test_revisits_without_their_originals_are_counted(tmp_path: Path) -> None:
 
 OTHER = (
     b"WARC/1.0\r\nWARC-Record-ID: <urn:uuid:%d>\r\nWARC-Type: response\r\n"
-    b"WARC-Date: 2020-02-02T02:02:02Z\r\nWARC-Target-URI: http://c.test/\r\n"
+    b"WARC-Date: 2020-02-02T02:02:02Z\r\nWARC-Target-URI: <http://c.test/>\r\n"
     b"Content-Type: application/http; msgtype=response\r\nContent-Length: 65\r\n\r\n"
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<title>Page %d</title>\r\n\r\n"
 )
@@ -314,7 +314,11 @@ def test_pages_of_another_crawler_are_all_listed(tmp_path: Path) -> None:
     result = made([path], tmp_path / "crawl.wacz")
     assert tuple(result.parts[0].written) == (2, 2)
     pages = lines_of(tmp_path / "crawl.wacz", "pages")[1:]
-    assert [each["title"] for each in pages] == ["Page 0", "Page 1"]
+    assert [(each["url"], each["title"]) for each in pages] == [
+        ("http://c.test/", "Page 0"),
+        ("http://c.test/", "Page 1"),
+    ]
+    assert b'"url": "http://c.test/"' in index_of(tmp_path / "crawl.wacz")[0]
 
 
 def test_each_damaged_file_is_named_and_nothing_is_written(tmp_path: Path) -> None:

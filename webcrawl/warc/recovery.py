@@ -23,6 +23,7 @@ from webcrawl.warc.members import Member, content, whole_members
 from webcrawl.warc.records import digest_of_stream
 
 _ANSWERS = (b"WARC/1.1\r\nWARC-Type: response\r\n", b"WARC/1.1\r\nWARC-Type: revisit\r\n")
+_URIS = {"warc-target-uri", "warc-refers-to-target-uri"}  # by wget, as WARC 1.0: <http://a/>
 _STEM = r"(.+-\d{14}-\d{5,}-\w*-\d+)"
 _OURS = re.compile(_STEM + r"\.warc\.gz" + re.escape(OPEN))
 _OUR_INDEX = re.compile(_STEM + r"\.cdxj" + re.escape(OPEN))
@@ -125,7 +126,10 @@ def record_of(member: Member) -> tuple[dict[str, str], bytes]:
     head, _, block = member.start.partition(b"\r\n\r\n")
     lines = head.decode("utf-8", "replace").split("\r\n")
     pairs = (line.partition(":") for line in lines)
-    return {name.lower(): value.strip() for name, _, value in pairs}, block
+    fields = {name.lower(): value.strip() for name, _, value in pairs}
+    for name in _URIS & fields.keys():
+        fields[name] = fields[name].strip("<>")
+    return fields, block
 
 
 def _is_still_there(fd: int, path: Path) -> bool:
