@@ -140,7 +140,7 @@ class Captures:
                 self.latest = max(self.latest, time)
             self._add_answer(kind, fields, time, block)
         elif kind == "warcinfo":
-            info = dict(pair for pair in map(_pair, block.split(b"\r\n")))
+            info = dict(map(_pair, block.split(b"\r\n")))
             self._is_ours = info.get("software", "").startswith(_OURS)
             self.title = self.title or info.get("isPartOf", "")
             self.description = self.description or info.get("description", "")
