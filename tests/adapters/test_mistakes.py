@@ -35,6 +35,10 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("report", "/none"), "/none is not a folder"),
     (("report", ".", "--crawl", "1"), ". has no crawl log: no crawl-1-*.jsonl"),
     (("report", ".", "--in-degree", "a/b"), "--in-degree a/b is not a domain"),
+    (("warcrecover", "/none"), "/none is no folder"),
+    (("wacz", "/none", "-o", "x.wacz"), "/none does not exist"),
+    (("wacz", "docs", "-o", "x.wacz"), "docs has no files *.warc.gz"),
+    (("wacz", "README.md", "-o", "x.wacz"), "README.md is no file *.warc.gz"),
 ]
 
 
@@ -55,6 +59,8 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("trace", "give one or more URLs"),
         ("report", "give one folder"),
         ("warccheck", "give one or more WARC files"),
+        ("warcrecover", "give the folder of the WARC files"),
+        ("wacz", "give WARC files, or their folder"),
     ],
 )
 def test_a_call_without_its_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:

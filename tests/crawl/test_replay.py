@@ -29,6 +29,7 @@ from tests.crawl.knownsite import (
     records,
     served,
 )
+from webcrawl.tools.wacz.parts import make_wacz
 
 PYWB = ROOT / ".venv" / "pywb" / "bin"
 
@@ -65,10 +66,12 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 class Replay:
-    """A pywb that serves one archive as the collection `test`."""
+    """A pywb that serves one archive."""
 
-    def __init__(self, port: int, site: Site, dates: dict[str, str]) -> None:
-        self._base = f"http://127.0.0.1:{port}/test"
+    def __init__(
+        self, port: int, site: Site, dates: dict[str, str], collection: str = "test"
+    ) -> None:
+        self._base = f"http://127.0.0.1:{port}/{collection}"
         self._site = site
         self._dates = dates
         self._opener = build_opener(ProxyHandler({}), _NoRedirect)
@@ -113,13 +116,25 @@ collections:
 
 
 @pytest.fixture(scope="module")
-def replay(archive: tuple[Path, Site]) -> Iterator[Replay]:
+def replays(archive: tuple[Path, Site]) -> Iterator[dict[str, Replay]]:
+    """The archive by its WARC files and their index, and by a WACZ that pywb has taken in."""
     folder, site = archive
     (path,) = (folder / "warc").glob("*.warc.gz")
     (folder / "config.yaml").write_text(OWN_INDEX)
+    wacz = folder / "crawl.wacz"
+    make_wacz([path], wacz, 0, has_text=False, progress=lambda size_bytes: None)
+    for arguments in (["init", "wacz"], ["add", "--unpack-wacz", "wacz", str(wacz)]):
+        command = [PYWB / "python", PYWB / "wb-manager", *arguments]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    dates = dates_of(path, site)
     with wayback(folder) as port:
-        yield Replay(port, site, dates_of(path, site))
-    assert not (folder / "collections").exists()
+        yield {name: Replay(port, site, dates, name) for name in ("test", "wacz")}
+    assert [each.name for each in (folder / "collections").iterdir()] == ["wacz"]
+
+
+@pytest.fixture(scope="module")
+def replay(replays: dict[str, Replay]) -> Replay:
+    return replays["test"]
 
 
 def dates_of(archive: Path, site: Site) -> dict[str, str]:
@@ -153,9 +168,12 @@ def _listens(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.parametrize("collection", ["test", "wacz"])
 @pytest.mark.parametrize("path", BODIES)
-def test_pywb_replays_through_our_index(path: str, replay: Replay) -> None:
-    status, headers, body = replay.get(path)
+def test_pywb_replays_through_our_index(
+    path: str, collection: str, replays: dict[str, Replay]
+) -> None:
+    status, headers, body = replays[collection].get(path)
     assert status == 200
     assert body == BODIES[path]
     own = headers.get("x-archive-orig-x-copy", headers.get("x-copy"))

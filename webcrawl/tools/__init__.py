@@ -11,6 +11,8 @@ libraries that only tools need are the extra `tools` of the package.
 - `trace`: each step of the fetch of one URL.
 - `sweep`: experiments of several crawls, with plots.
 - `warccheck`: checks WARC files and their indexes.
+- `warcrecover`: finishes the WARC files of a killed crawl.
+- `wacz`: the WARC files of a crawl as a WACZ, one file to hand on.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
 - `template`: the HTML of `report` and `botpage`.
 - `settingspage`, without a command: docs/settings.md.

@@ -23,6 +23,7 @@ from webcrawl.warc.members import Member, content, whole_members
 from webcrawl.warc.records import digest_of_stream
 
 _ANSWERS = (b"WARC/1.1\r\nWARC-Type: response\r\n", b"WARC/1.1\r\nWARC-Type: revisit\r\n")
+_URIS = {"warc-target-uri", "warc-refers-to-target-uri"}  # by wget, as WARC 1.0: <http://a/>
 _STEM = r"(.+-\d{14}-\d{5,}-\w*-\d+)"
 _OURS = re.compile(_STEM + r"\.warc\.gz" + re.escape(OPEN))
 _OUR_INDEX = re.compile(_STEM + r"\.cdxj" + re.escape(OPEN))
@@ -77,7 +78,10 @@ def _recover_one(open_path: Path) -> Recovered | None:
         for member in whole_members(file):
             records += 1
             end = member.end
-            if line := _line(open_path, path.name, member):
+            # Only the records of this project are taken apart.
+            if member.start.startswith(_ANSWERS) and (
+                line := index_line(open_path, path.name, member)
+            ):
                 index.make_room()
                 index.add(line)
         size_bytes = os.fstat(file.fileno()).st_size
@@ -92,21 +96,19 @@ def _recover_one(open_path: Path) -> Recovered | None:
         return Recovered(open_path, path, records, size_bytes - end)
 
 
-def _line(open_path: Path, filename: str, member: Member) -> bytes | None:
-    """The line of an index for a record of this project; None if the index has no such line."""
-    if not member.start.startswith(_ANSWERS):
-        return None
-    head, _, block = member.start.partition(b"\r\n\r\n")
-    lines = head.decode("utf-8", "replace").split("\r\n")
-    fields = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+def index_line(file_path: Path, filename: str, member: Member) -> bytes | None:
+    """The line of an index for a record of the file at `file_path`, which is or will be called
+    `filename`; None if the index has no such line.
+    """
+    fields, block = record_of(member)
+    start = len(member.start) - len(block)
     try:
         length = int(fields.get("content-length", ""))
     except ValueError:
         return None
-    start = len(head) + 4
 
     def digest_from(offset: int) -> str:
-        with open_path.open("rb") as file:
+        with file_path.open("rb") as file:
             pieces = content(file, member.offset)
             return digest_of_stream(pieces, start + offset, start + length)
 
@@ -114,6 +116,20 @@ def _line(open_path: Path, filename: str, member: Member) -> bytes | None:
     if answer is None:
         return None
     return cdxj_line(answer, filename, member.offset, member.end - member.offset)
+
+
+def record_of(member: Member) -> tuple[dict[str, str], bytes]:
+    """The fields of a record, names in lower case, and what `member.start` has from its block on.
+
+    Deviation: a folded line is not joined; writers fold none of the fields that are read here.
+    """
+    head, _, block = member.start.partition(b"\r\n\r\n")
+    lines = head.decode("utf-8", "replace").split("\r\n")
+    pairs = (line.partition(":") for line in lines)
+    fields = {name.lower(): value.strip() for name, _, value in pairs}
+    for name in _URIS & fields.keys():
+        fields[name] = fields[name].strip("<>")
+    return fields, block
 
 
 def _is_still_there(fd: int, path: Path) -> bool:

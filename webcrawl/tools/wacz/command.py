@@ -1,0 +1,125 @@
+"""`scrapy wacz FILE_OR_FOLDER... -o FILE.wacz`: the WARC files of a crawl as a WACZ."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from scrapy.exceptions import UsageError
+
+from webcrawl.base.wording import counted, printable, size_text
+from webcrawl.config.kinds import SIZE, parse_size
+from webcrawl.tools import command
+from webcrawl.tools.wacz.captures import DamagedError
+from webcrawl.tools.wacz.files import WaczError, warc_files
+from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, make_wacz
+from webcrawl.warc.earlierlines import EarlierError
+
+INTERRUPTED = 130  # as shells say it of SIGINT
+
+
+class Command(command.Command):
+    """Reads WARC files and their indexes. Changes none of them."""
+
+    def syntax(self) -> str:
+        return "<WARC_FILE or FOLDER> [...] -o FILE.wacz [options]"
+
+    def long_desc(self) -> str:
+        return (
+            "of one or more folders (WARC_DIR) or files *.warc.gz, with their indexes, and a list"
+            " of their pages. The crawl may run, have ended or have been killed; of a killed crawl"
+            " `scrapy warcrecover` finishes the last files first. ReplayWeb.page, pywb and py-wacz"
+            " read a WACZ."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add = parser.add_argument
+        add("-o", "--output", metavar="FILE.wacz", help="the file to write or replace")
+        add("--text", action="store_true", help="add the text of the pages, to search in it")
+        add(
+            "--max-size",
+            metavar="SIZE",
+            default="0",
+            help="write parts FILE-001.wacz ... of at most SIZE bytes (4G), and FILE.json, which"
+            " opens them as one",
+        )
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        size_max = parse_size(opts.max_size)
+        if not args:
+            raise UsageError("give WARC files, or their folder", print_help=False)
+        if not opts.output or not opts.output.endswith(ENDING):
+            raise UsageError(
+                f"give a file to write that ends in {ENDING}: -o crawl{ENDING}", print_help=False
+            )
+        if size_max is None:
+            raise UsageError(f"--max-size {opts.max_size}: give {SIZE.allowed}", print_help=False)
+        try:
+            warcs, written = warc_files(args)
+            for each in written:
+                print(f"{each} is left out: a running crawl writes it", file=sys.stderr)
+            result = self._make(warcs, Path(opts.output), size_max, has_text=opts.text)
+        except WaczError as error:
+            print(error, file=sys.stderr)
+            self.exitcode = 2
+        except (DamagedError, EarlierError) as error:
+            print(error, file=sys.stderr)
+            self.exitcode = 1
+        except OSError as error:
+            where = error.filename or f"{opts.output} cannot be written"
+            print(f"{where}: {error.strerror or error}", file=sys.stderr)
+            self.exitcode = 1
+        except sqlite3.Error as error:  # a full disk
+            print(f"{opts.output} cannot be written: {error}", file=sys.stderr)
+            self.exitcode = 1
+        except KeyboardInterrupt:
+            print(f"interrupted; {opts.output} was not written", file=sys.stderr)
+            self.exitcode = INTERRUPTED
+        else:
+            _report(result, size_max)
+
+    def _make(self, warcs: list[Path], output: Path, size_max: int, *, has_text: bool) -> Result:
+        """Shows a bar on standard error, if that is a terminal."""
+        size_bytes = sum(os.stat(warc).st_size for warc in warcs)
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        console = Console(stderr=True)
+        with Progress(
+            *columns, TimeRemainingColumn(), console=console, disable=not sys.stderr.isatty()
+        ) as bar:
+            task = bar.add_task(counted(len(warcs), "WARC file"), total=2 * size_bytes)
+            progress = partial(bar.advance, task)
+            return make_wacz(warcs, output, size_max, has_text=has_text, progress=progress)
+
+
+def _report(result: Result, size_max: int) -> None:
+    for part in result.parts:
+        captures, pages = part.written
+        print(
+            f"{part.path}: {counted(part.warcs, 'WARC file')}, {counted(captures, 'capture')},"
+            f" {counted(pages, 'page')}, {size_text(part.size_bytes)}"
+        )
+        if size_max and part.size_bytes > size_max:
+            print(
+                f"{part.path} is larger than --max-size: one WARC file is (WARC_MAX_SIZE)",
+                file=sys.stderr,
+            )
+    if result.collection is not None:
+        print(f"{result.collection}: opens the {len(result.parts)} parts as one")
+    if result.lost:
+        print(
+            f"{counted(result.lost, 'revisit')} will not replay: the original is in none of these"
+            " files. Give the earlier WARC files too.",
+            file=sys.stderr,
+        )
+        for lost in result.some_lost:
+            original = f"{lost.original_url} of {lost.original_time}"
+            print(printable(f"  {lost.url} of {lost.time}: {original}"), file=sys.stderr)
+        if result.lost > LOST_SHOWN:
+            print("  ...", file=sys.stderr)

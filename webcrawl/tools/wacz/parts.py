@@ -1,0 +1,217 @@
+"""Makes one WACZ of WARC files, or several that are smaller than a given size, with a collection:
+a JSON file that ReplayWeb.page opens as one archive (https://specs.webrecorder.net/multi-wacz/).
+
+First all WARC files are read, then the parts are written in a folder beside the output. When all
+are on the disk, they get their names, the collection last. A run that is killed leaves that folder,
+which the next run with the same name replaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webcrawl.base.synced import replace_file, sync_folder
+from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost, Page
+from webcrawl.tools.wacz.package import SOFTWARE, Contents, Written, write_package
+from webcrawl.warc.index import Index, index_path
+from webcrawl.warc.members import Member
+from webcrawl.warc.recovery import index_line
+
+ENDING = ".wacz"
+LOST_SHOWN = 3
+_is_epoch = re.compile("[0-9]{1,10}").fullmatch
+_PART_BYTES = 64 << 10  # more than a part takes beside what `_size` counts
+
+Progress = Callable[[int], object]  # called with bytes: of each file twice
+
+
+class Part(NamedTuple):
+    """A WACZ that was written."""
+
+    path: Path
+    warcs: int
+    written: Written
+    size_bytes: int
+
+
+class Result(NamedTuple):
+    """`collection` is None for a single part. `lost`: revisits whose originals are in no file."""
+
+    parts: list[Part]
+    collection: Path | None
+    lost: int
+    some_lost: list[Lost]
+
+
+def make_wacz(
+    warcs: Sequence[Path], output: Path, size_max: int, *, has_text: bool, progress: Progress
+) -> Result:
+    """Write `output`, or its parts if it would have more than `size_max` bytes (0: any number).
+
+    A part is larger only if one WARC file is. DamagedError, EarlierError, OSError, sqlite3.Error.
+    """
+    folder = Path(f"{output}.part")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        with closing(Captures(folder / "captures.db", has_text=has_text)) as captures:
+            cdxjs = _read(warcs, captures, folder, progress)
+            bytes_of_pages = map(captures.pages_bytes, range(len(warcs)))
+            sizes = [_size(*each) for each in zip(warcs, cdxjs, bytes_of_pages, strict=True)]
+            making = _Making(warcs, cdxjs, captures, output, has_text)
+            made = making.write(_cut(sizes, size_max), folder, progress)
+            return Result(*made, *captures.lost(LOST_SHOWN))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(
+    warcs: Sequence[Path], captures: Captures, folder: Path, progress: Progress
+) -> list[Path]:
+    """Read all files; return the index of each, which is made in `folder` if there is none.
+
+    DamagedError has a line for each file that is damaged.
+    """
+    cdxjs, problems = [], []
+    for number, warc in enumerate(warcs):
+        has_index = index_path(warc).is_file()
+        cdxj = index_path(warc) if has_index else folder / f"{number}.cdxj"
+        try:
+            _read_one(number, warc, captures, None if has_index else cdxj, progress)
+        except DamagedError as error:
+            problems.append(str(error))
+        cdxjs.append(cdxj)
+    if problems:
+        raise DamagedError("\n".join(problems))
+    return cdxjs
+
+
+def _read_one(
+    number: int, warc: Path, captures: Captures, cdxj: Path | None, progress: Progress
+) -> None:
+    """Read a file, and make its index at `cdxj`."""
+    if cdxj is None:
+        captures.read(number, warc, lambda each: progress(each.end - each.offset))
+        return
+    with closing(Index(cdxj, cdxj.with_suffix(".open"))) as index:
+
+        def add(each: Member) -> None:
+            progress(each.end - each.offset)
+            if line := index_line(warc, warc.name, each):
+                index.make_room()
+                index.add(line)
+
+        captures.read(number, warc, add)
+        index.publish()
+
+
+def _size(warc: Path, cdxj: Path, bytes_of_pages: int) -> int:
+    """What a WARC file adds to its part, or more: its lines are compressed to a third or less, a
+    second line for each included.
+    """
+    return warc.stat().st_size + cdxj.stat().st_size // 2 + bytes_of_pages
+
+
+def _cut(sizes: list[int], size_max: int) -> list[range]:
+    """The numbers of the files of each part."""
+    parts: list[range] = []
+    start, room = 0, size_max - _PART_BYTES
+    for number, size in enumerate(sizes):
+        if size_max and size > room and number > start:
+            parts.append(range(start, number))
+            start, room = number, size_max - _PART_BYTES
+        room -= size
+    return [*parts, range(start, len(sizes))]
+
+
+class _Making:
+    """All parts of one archive."""
+
+    def __init__(
+        self,
+        warcs: Sequence[Path],
+        cdxjs: Sequence[Path],
+        captures: Captures,
+        output: Path,
+        has_text: bool,
+    ) -> None:
+        self._warcs = warcs
+        self._cdxjs = cdxjs
+        self._captures = captures
+        self._output = output
+        self._has_text = has_text
+        about = {"title": captures.title, "description": captures.description}
+        self._about = {"created": _created(captures)} | {k: v for k, v in about.items() if v}
+
+    def write(
+        self, parts: list[range], folder: Path, progress: Progress
+    ) -> tuple[list[Part], Path | None]:
+        stem = self._output.name.removesuffix(ENDING)
+        names = [f"{stem}-{number:03}{ENDING}" for number in range(1, len(parts) + 1)]
+        if len(parts) == 1:
+            names = [self._output.name]
+        written = []
+        for numbers, name in zip(parts, names, strict=True):
+            about = self._about | self._relation(numbers, parts, names)
+            path = folder / name
+            made = write_package(self._contents(numbers, about), path, progress)
+            size_bytes = path.stat().st_size
+            written.append(Part(self._output.with_name(name), len(numbers), made, size_bytes))
+        for part in written:
+            (folder / part.path.name).replace(part.path)
+        sync_folder(self._output.parent)
+        if len(parts) == 1:
+            return written, None
+        collection = self._output.with_suffix(".json")
+        replace_file(collection, json.dumps(self._collection(written), indent=2) + "\n")
+        return written, collection
+
+    def _contents(self, numbers: range, about: dict[str, Any]) -> Contents:
+        def pages(is_seed: bool) -> Iterator[Page]:
+            return chain.from_iterable(self._captures.pages(n, is_seed=is_seed) for n in numbers)
+
+        taken = slice(numbers.start, numbers.stop)
+        files = (list(self._warcs[taken]), list(self._cdxjs[taken]))
+        return Contents(*files, self._captures.exact_time, pages, self._has_text, about)
+
+    def _relation(
+        self, numbers: range, parts: list[range], names: list[str]
+    ) -> dict[str, dict[str, list[dict[str, str]]]]:
+        """The other parts that have originals of this one's revisits: ReplayWeb.page looks there.
+
+        Those with most of them first: it gives up after a dozen.
+        """
+        name_of = {n: name for part, name in zip(parts, names, strict=True) for n in part}
+        needed: Counter[str] = Counter()
+        for warc, count in self._captures.originals_in(numbers):
+            needed[name_of[warc]] += count
+        requires = [{"filename": name} for name, _ in needed.most_common()]
+        return {"relation": {"requires": requires}} if requires else {}
+
+    def _collection(self, parts: list[Part]) -> dict[str, Any]:
+        resources = [
+            {"name": part.path.name, "path": part.path.name, "bytes": part.size_bytes}
+            for part in parts
+        ]
+        about = {"profile": "multi-wacz-package", "software": SOFTWARE, **self._about}
+        return about | {"resources": resources}
+
+
+def _created(captures: Captures) -> str:
+    """SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/) if it is set,
+    else the time of the latest capture: the same input gives the same bytes. A ZIP has no others.
+    """
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    created = datetime.fromtimestamp(int(given), UTC).isoformat() if _is_epoch(given) else ""
+    first, last = "1980-01-01T00:00:00", "2107-12-31T23:59:58"
+    return f"{min(max(created or captures.latest, first), last)[:19]}Z"

@@ -1,0 +1,55 @@
+"""`scrapy warcrecover DIR`: finishes the WARC files of a killed crawl (`warc.recovery`)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.tools import command
+from webcrawl.warc.files import OPEN
+from webcrawl.warc.recovery import recover
+
+
+class Command(command.Command):
+    """Says what it did, and which files it left. Exit code 1 if a folder cannot be changed."""
+
+    def syntax(self) -> str:
+        return "<DIR> [DIR ...]"
+
+    def long_desc(self) -> str:
+        return (
+            "in DIR (WARC_DIR), as the next start of a crawl would: cuts each file *.warc.gz.open"
+            " after its last whole record, writes its index and renames it. Files of a running"
+            " crawl are not changed."
+        )
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not args:
+            raise UsageError("give the folder of the WARC files (WARC_DIR)", print_help=False)
+        for folder in map(Path, args):
+            if not folder.is_dir():
+                print(f"{folder} is no folder", file=sys.stderr)
+                self.exitcode = 2
+                continue
+            try:
+                recovered = recover(folder)
+            except OSError as error:
+                print(f"{error.filename or folder}: {error.strerror or error}", file=sys.stderr)
+                self.exitcode = 1
+                continue
+            for each in recovered:
+                print(each)
+            left = sorted(folder.glob(f"*.warc.gz{OPEN}"))
+            for path in left:
+                print(f"Left {path}: {_reason(path)}")
+            if not recovered and not left:
+                print(f"{folder} has no files of a killed crawl")
+
+
+def _reason(path: Path) -> str:
+    if path.with_suffix("").exists():
+        return f"{path.with_suffix('').name} exists too; remove one of both"
+    return "a running crawl writes it, or another program gave it its name"
