@@ -16,6 +16,7 @@ from webcrawl.crawllog.line import (
     Kind,
     Turn,
     Utc,
+    is_archived,
     joined,
     milliseconds,
     to_bytes,
@@ -87,6 +88,13 @@ class Endings:
         kind: Kind = "sitemap" if link.sitemap > 0 else "page"
         self._add(now, kind, link, end, reason, tries, host, details)
 
+    def superseded(self, host: Host, lease: Lease, details: bytes, now: float) -> None:
+        """The URL of `lease` is asked again. An answer that is in the archive has a line."""
+        link = lease.link
+        if self._log is not None and link is not None and is_archived(details):
+            tries = link.retries + 1
+            self._add(now, _KINDS[lease.step], link, "retried", "", tries, host, details)
+
     def robots(
         self,
         host: Host,
@@ -129,7 +137,7 @@ class Endings:
             *(self._utc.text(now + self._utc_s), kind, link.url, link.host, end, reason),
             *(link.depth, level, link.redirects, tries, link.via, dns_ms),
         )
-        if link.visit:
+        if link.visit and end != "retried":
             turn.visit = visit or ("unanswered" if details != NO_DETAILS else "refused")
             turn.last_visit = self._utc.text(VisitState.of_row(link.visit).last_at)
         self._log.add(joined(to_bytes(turn), details))

@@ -176,6 +176,13 @@ class FrontierServer(Frontier):
     async def keep_command(self, row: bytes) -> None:
         await self._frontier.keep_command(row)
 
+    @property
+    def unlogged_since(self) -> float:  # type: ignore[override]  # of the interface, an attribute
+        return self._frontier.unlogged_since
+
+    async def log_lost(self, lines: Sequence[bytes], now: float) -> None:
+        await self._frontier.log_lost(lines, now)
+
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])
 

@@ -16,20 +16,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.warc.captures import is_about_file, is_answer, parts_of
 from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.files import OPEN, lock, new_index, publish
 from webcrawl.warc.index import index_path
 from webcrawl.warc.members import Member, content, whole_members
 from webcrawl.warc.records import digest_of_stream
 
-_ANSWERS = (b"WARC/1.1\r\nWARC-Type: response\r\n", b"WARC/1.1\r\nWARC-Type: revisit\r\n")
 _STEM = r"(.+-\d{14}-\d{5,}-\w*-\d+)"
 _OURS = re.compile(_STEM + r"\.warc\.gz" + re.escape(OPEN))
 _OUR_INDEX = re.compile(_STEM + r"\.cdxj" + re.escape(OPEN))
 
 
 class Recovered(NamedTuple):
-    """One file of a dead run. `path` is None if it held only a warcinfo record: it is removed."""
+    """One file of a dead run. `path` is None if it held no capture: it is removed."""
 
     open_path: Path
     path: Path | None
@@ -73,15 +73,16 @@ def _recover_one(open_path: Path) -> Recovered | None:
             return None
         if path.exists():
             return None  # both NAME and NAME.open exist: a user must choose one
-        records = end = 0
+        records = captured = end = 0
         for member in whole_members(file):
             records += 1
+            captured += not is_about_file(member.start)
             end = member.end
             if line := _line(open_path, path.name, member):
                 index.make_room()
                 index.add(line)
         size_bytes = os.fstat(file.fileno()).st_size
-        if records < 2:  # only a warcinfo record, or less
+        if not captured:
             index_path(path).unlink(missing_ok=True)
             open_path.unlink()
             return Recovered(open_path, None, 0, size_bytes)
@@ -94,16 +95,14 @@ def _recover_one(open_path: Path) -> Recovered | None:
 
 def _line(open_path: Path, filename: str, member: Member) -> bytes | None:
     """The line of an index for a record of this project; None if the index has no such line."""
-    if not member.start.startswith(_ANSWERS):
+    if not is_answer(member.start):
         return None
-    head, _, block = member.start.partition(b"\r\n\r\n")
-    lines = head.decode("utf-8", "replace").split("\r\n")
-    fields = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    fields, block = parts_of(member.start)
     try:
         length = int(fields.get("content-length", ""))
     except ValueError:
         return None
-    start = len(head) + 4
+    start = member.start.find(b"\r\n\r\n") + 4
 
     def digest_from(offset: int) -> str:
         with open_path.open("rb") as file:

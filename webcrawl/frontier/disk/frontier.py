@@ -172,6 +172,13 @@ class LocalFrontier(Frontier):
     async def keep_command(self, row: bytes) -> None:
         await self._run(lambda: self._state.keep_command(row), moves=False, waits=True)
 
+    @property
+    def unlogged_since(self) -> float:  # type: ignore[override]  # of the interface, an attribute
+        return self._state.unlogged_since
+
+    async def log_lost(self, lines: Sequence[bytes], now: float) -> None:
+        await self._run(lambda: self._state.log_lost(lines, now), moves=False)
+
     async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
         """Run `work` between two batches: what a hub is asked beside the frontier's interface.
 
@@ -221,8 +228,13 @@ class LocalFrontier(Frontier):
 
     def _close_log(self) -> None:
         """Finish the crawl log, unless it has lines whose batch was not committed."""
-        if self.log is not None:
-            self.log.close() if self._broken is None else self.log.abandon()
+        if self.log is None:
+            return
+        if self._broken is not None:
+            self.log.abandon()
+            return
+        self._do(self._state.end, moves=False)
+        self.log.close()
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
