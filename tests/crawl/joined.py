@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ _ORPHANS = {
 }
 
 
-def assert_joined(folder: Path, items: Path | None = None) -> dict[str, int]:
+def assert_joined(folder: Path, feeds: Iterable[Path] = ()) -> dict[str, int]:
     """Assert that no side has an orphan; the number of lines with a record, by `end`."""
     db = duckdb.connect()
     db.execute(_TABLES)
@@ -59,12 +60,12 @@ def assert_joined(folder: Path, items: Path | None = None) -> dict[str, int]:
         (each.get("warc"), each.get("offset"), each["url"], each.get("status"), each["end"])
         for each in log_lines(folder)
     ])  # fmt: skip
-    if items is not None:
-        _insert(db, "item", [
-            (each["warc_filename"], each["warc_record_offset"], each["url"], each["status"],
-             each["superseded"])
-            for each in map(json.loads, items.read_text().splitlines())
-        ])  # fmt: skip
+    items = [json.loads(line) for path in feeds for line in path.read_text().splitlines()]
+    _insert(db, "item", [
+        (each["warc_filename"], each["warc_record_offset"], each["url"], each["status"],
+         each["superseded"])
+        for each in items
+    ])  # fmt: skip
     for what, query in _ORPHANS.items():
         assert not (found := db.sql(query).limit(5).fetchall()), (what, found)
     counted = 'SELECT "end", count(*) FROM line WHERE warc IS NOT NULL GROUP BY 1'
