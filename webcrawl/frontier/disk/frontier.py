@@ -220,8 +220,10 @@ class LocalFrontier(Frontier):
     async def close(self) -> None:
         """End this run; a later run may resume. Waits for the batch that is under way."""
         try:
-            await self._executor.do(self._close_log, waits=True)
-            await self._executor.do(self._store.close, waits=True)
+            try:
+                await self._executor.do(self._close_log, waits=True)
+            finally:
+                await self._executor.do(self._store.close, waits=True)
         finally:
             if self._folder is not None:
                 self._folder.close()
