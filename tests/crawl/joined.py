@@ -41,11 +41,11 @@ _ORPHANS = {
 }
 
 
-def assert_joined(folder: Path, feeds: Iterable[Path] = ()) -> dict[str, int]:
-    """Assert that no side has an orphan; the number of lines with a record, by `end`."""
+def assert_joined(*folders: Path, feeds: Iterable[Path] = ()) -> dict[str, int]:
+    """Assert that no side in `folders` has an orphan; the lines with a record, by `end`."""
     db = duckdb.connect()
     db.execute(_TABLES)
-    for path in sorted(folder.glob("*.warc.gz")):
+    for path in (path for folder in folders for path in sorted(folder.glob("*.warc.gz"))):
         answers = [each for each in records(path) if each.type in ("response", "revisit")]
         _insert(db, "record", [
             (path.name, each.offset, each.url, _status(each.block), _is_304(each))
@@ -58,7 +58,7 @@ def assert_joined(folder: Path, feeds: Iterable[Path] = ()) -> dict[str, int]:
         ])  # fmt: skip
     _insert(db, "line", [
         (each.get("warc"), each.get("offset"), each["url"], each.get("status"), each["end"])
-        for each in log_lines(folder)
+        for folder in folders for each in log_lines(folder)
     ])  # fmt: skip
     items = [json.loads(line) for path in feeds for line in path.read_text().splitlines()]
     _insert(db, "item", [

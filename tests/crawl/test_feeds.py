@@ -92,7 +92,7 @@ def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> N
         assert len(kills_seen) >= 4
         leased = [url for urls in kills_seen for url in urls]
         pages = assert_one_crawl(web, result, len(leased), leased=leased)
-    ends = assert_joined(tmp_path / "warc", tmp_path.glob("pages*.jsonl"))
+    ends = assert_joined(tmp_path / "warc", feeds=tmp_path.glob("pages*.jsonl"))
     assert ends["retried"] > 1
     assert ends["lost"] > 1
     assert "bytes of a torn last record were cut off" in whole_log

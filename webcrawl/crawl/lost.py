@@ -6,40 +6,35 @@ files are read, and the crawl log since the first of them was begun.
 
 Memory: 80 bytes for each capture in these files, mostly one or two of WARC_MAX_SIZE: 8 MB for
 100,000 captures. Cost: 2 s for 1 GB of WARC files, 0.3 s for a file of the log.
+
+On another machine a fetcher has the files, and its hubs have the log (`report_lost`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 import logging
 import re
-import time
-from calendar import timegm
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import escape
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
-from msgspec.json import encode
-
-from webcrawl.crawllog.files import log_files
-from webcrawl.crawllog.line import Details, Kind, Turn, joined, to_bytes
+from webcrawl.crawllog.line import Details, Kind, LostLine, Turn, joined, to_bytes
+from webcrawl.crawllog.places import CLOCK_S, logged_offsets
 from webcrawl.frontier.base import Frontier
 from webcrawl.parse.page import media_type_of
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.warc.captures import Archived, captures, crawls_of
 from webcrawl.warc.cdxj import answer_of_record
+from webcrawl.warc.files import OPEN, lock
 
 logger = logging.getLogger(__name__)
 
-CLOCK_S: Final = 60.0  # by which a clock may have been set back meanwhile
 _LINES_AT_A_TIME: Final = 1_000
-_PIECE: Final = 1 << 20
-_BEGUN = re.compile(r"-(\d{14})-\d{5,}-")  # in the name of a WARC file: when it was begun
-_PLACE = re.compile(rb'"warc": ?("(?:[^"\\]|\\.)*"), ?"offset": ?(\d+)')
+_SERIAL = re.compile(r"(.+)-(\d{14})-(\d{5,})-(\w*-\d+\.warc\.gz)")  # as `warc.files` names it
 _HOPS = re.compile(rb"^hopsFromSeed: (L*)(R*)", re.MULTILINE)
 _VIA = re.compile(rb"^via: ([^\r\n]*)", re.MULTILINE)
 _OF_PAGE: Final = b"fetchTimeMs: "  # the metadata of a page has it, that of a robots.txt has not
@@ -63,9 +58,9 @@ async def log_lost(
     count = 0
     while batch := await asyncio.to_thread(lambda: [*islice(lines, _LINES_AT_A_TIME)]):
         count += len(batch)
-        await frontier.log_lost(batch, time.monotonic())
+        await frontier.log_lost(batch)
     if is_all:
-        await frontier.log_lost([], time.monotonic())
+        await frontier.log_lost([])
     if count:
         logger.info("%d answers of a killed run were archived, and not in the crawl log", count)
 
@@ -77,62 +72,64 @@ def _changed_since(folder: Path, of: str, since: float, crawl: str) -> list[Path
 
 
 def unlogged(
-    paths: Iterable[Path], folders: Iterable[Path], crawl: str, is_ours: Callable[[str], bool]
+    paths: Sequence[Path], folders: Iterable[Path], crawl: str, is_ours: Callable[[str], bool]
 ) -> Iterator[bytes]:
     """A line for each answer in the WARC files `paths` that no line of the log in `folders` has."""
-    logged: dict[str, set[int]] = {path.name: set() for path in paths}
-    begun = [_BEGUN.search(name) for name in logged]
-    times = [timegm(time.strptime(found[1], "%Y%m%d%H%M%S")) for found in begun if found]
-    if logged:
-        _read_log(folders, crawl, min(times, default=0) - CLOCK_S, logged)
+    logged = logged_offsets(folders, crawl, [path.name for path in paths])
     for path in paths:
-        for each in captures(path):
-            if each.offset not in logged[path.name]:
-                line = line_of(each, path.name, is_ours)
-                if line is not None:
-                    yield line
+        for offset, host, line in lines_of(path, path.name):
+            if offset not in logged[path.name] and is_ours(host):
+                yield line
 
 
-def _read_log(
-    folders: Iterable[Path], crawl: str, since: float, logged: dict[str, set[int]]
-) -> None:
-    """Add the offsets in the lines that were written after `since` to those of `logged`."""
-    by_text = {encode(name): offsets for name, offsets in logged.items()}
-    by_text |= {json.dumps(name).encode(): offsets for name, offsets in logged.items()}
-    for folder in folders:
-        files = log_files(folder) if folder.is_dir() else []
-        for path in (path for each, _, path in reversed(files) if each == crawl):
-            if path.stat().st_mtime < since:
-                break
-            opened: Callable[[Path, str], Any] = gzip.open if path.suffix == ".gz" else Path.open
-            with opened(path, "rb") as file:
-                for text, offset in _places(file):
-                    if text in by_text:
-                        by_text[text].add(offset)
+async def report_lost(frontier: Frontier, folder: Path) -> None:
+    """Tell the hubs of the answers in the files of fetchers that were killed, and in the file
+    before: they have the log. OSError.
 
-
-def _places(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Name of the WARC file, as JSON, and offset in each line."""
-    rest = b""
-    while piece := file.read(_PIECE):
-        whole, end, rest = (rest + piece).rpartition(b"\n")
-        for found in _PLACE.finditer(whole + end):
-            yield found[1], int(found[2])
-
-
-def line_of(
-    archived: Archived, filename: str, is_ours: Callable[[str], bool] = lambda host: True
-) -> bytes | None:
-    """The line of an answer, as far as its records tell; None if its host is not ours.
-
-    Its `time` is when the answer was asked for.
+    Waits for them. A file is recovered afterwards: until then the next fetcher tells them again.
     """
+    for path in await asyncio.to_thread(_open_files, folder):
+        with path.open("r+b") as file:
+            if not lock(file.fileno()):
+                continue
+            if frontier.crawl_id in await asyncio.to_thread(crawls_of, path):
+                for each in [*_file_before(path), path]:
+                    await _report(frontier, each)
+
+
+def _open_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*.warc.gz{OPEN}"))
+
+
+async def _report(frontier: Frontier, path: Path) -> None:
+    name = path.name.removesuffix(OPEN)
+    lines = lines_of(path, name)
+    while batch := await asyncio.to_thread(lambda: [*islice(lines, _LINES_AT_A_TIME)]):
+        await frontier.log_if_lost(name, batch)
+
+
+def _file_before(path: Path) -> list[Path]:
+    """The file that the process of `path` wrote before it. Its last answers may have no line."""
+    found = _SERIAL.fullmatch(path.name.removesuffix(OPEN))
+    if found is None or int(found[3]) == 0:
+        return []
+    prefix, _, serial, rest = found.groups()
+    names = f"{escape(prefix)}-{'[0-9]' * 14}-{int(serial) - 1:05d}-{escape(rest)}"
+    return [*path.parent.glob(names)]
+
+
+def lines_of(path: Path, name: str) -> Iterator[LostLine]:
+    """A line for each answer in a WARC file, with its offset and host. OSError."""
+    for each in captures(path):
+        url = canonicalize(each.fields.get("warc-target-uri", ""))
+        host = host_of(url) if url else ""
+        yield each.offset, host, line_of(each, name, host)
+
+
+def line_of(archived: Archived, filename: str, host: str) -> bytes:
+    """The line of an answer, as far as its records tell. Its `time` is when it was asked for."""
     fields, metadata = archived.fields, archived.metadata
     url = fields.get("warc-target-uri", "")
-    canonical = canonicalize(url)
-    host = host_of(canonical) if canonical else ""
-    if not is_ours(host):
-        return None
     hops, via = _HOPS.search(metadata), _VIA.search(metadata)
     date = fields.get("warc-date", "")
     turn = Turn(

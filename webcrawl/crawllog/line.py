@@ -19,6 +19,7 @@ Kind = Literal["page", "robots", "head", "sitemap"]
 End = Literal["done", "dropped", "kept", "retried", "lost"]
 
 NO_DETAILS: Final = b"{}"
+LostLine = tuple[int, str, bytes]  # offset of an answer in its WARC file, its host, and its line
 _WARC: Final = b'"warc":'  # no value contains it: quotes in values are escaped
 
 

@@ -24,6 +24,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from webcrawl.crawllog.files import CrawlLog
+from webcrawl.crawllog.line import LostLine
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host
@@ -278,10 +279,17 @@ class Frontier(ABC):
         """
         raise NotImplementedError(f"{self!r} keeps no commands")
 
-    async def log_lost(self, lines: Sequence[bytes], now: float) -> None:
+    async def log_lost(self, lines: Sequence[bytes]) -> None:
         """Write lines of the crawl log for answers that have none (`unlogged_since`).
 
         No lines: now all of them have one.
+        """
+        raise NotImplementedError(f"{self!r} has no crawl log")
+
+    async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
+        """Write those `lines` of answers in the WARC file `warc` that the log has no line for.
+
+        The first call for a file reads the log. No other process may have leases of these answers.
         """
         raise NotImplementedError(f"{self!r} has no crawl log")
 

@@ -366,14 +366,14 @@ class CrawlState:
         since = now + self._state.utc_s
         return min(self.unlogged_since, since)
 
-    def log_lost(self, lines: Sequence[bytes], now: float) -> None:
+    def log_lost(self, lines: Sequence[bytes]) -> None:
         """See `Frontier.log_lost`."""
         assert self._log is not None, "the caller has looked for lines in it"
         for line in lines:
             self._log.add(line)
         if not lines:
             self.unlogged_since = inf
-        self._commit(now)
+        self._commit(self._committed_at)
 
     def end(self) -> None:
         """This run leases nothing any more."""

@@ -6,7 +6,10 @@ for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
+
+from msgspec.json import decode
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import (
@@ -14,6 +17,7 @@ from webcrawl.crawllog.line import (
     Details,
     End,
     Kind,
+    LostLine,
     Turn,
     Utc,
     is_archived,
@@ -28,6 +32,7 @@ from webcrawl.frontier.lease import (
     Fetched,
     Lease,
     Link,
+    Outcome,
     RobotsFetched,
     RobotsMoved,
     RobotsUnreachable,
@@ -141,3 +146,24 @@ class Endings:
             turn.visit = visit or ("unanswered" if details != NO_DETAILS else "refused")
             turn.last_visit = self._utc.text(VisitState.of_row(link.visit).last_at)
         self._log.add(joined(to_bytes(turn), details))
+
+
+def lines_of_outcomes(
+    done: Iterable[tuple[Lease, Outcome]], utc: float
+) -> dict[str, list[LostLine]]:
+    """Lines of answers that were archived, and whose leases cannot be given back any more: by the
+    WARC file. `utc`: now.
+    """
+    lines: dict[str, list[LostLine]] = {}
+    for lease, outcome in done:
+        details: bytes = getattr(outcome, "details", NO_DETAILS)
+        if not is_archived(details):
+            continue
+        place = decode(details, type=Details)
+        link = lease.link or Link(lease.url, lease.host)
+        kind = _KINDS.get(lease.step, "robots")
+        turn = Turn(Utc().text(utc), kind, link.url, link.host, "lost")
+        turn.depth, turn.redirects, turn.via = link.depth, link.redirects, link.via
+        line = joined(to_bytes(turn), details)
+        lines.setdefault(place.warc, []).append((place.offset, link.host, line))
+    return lines

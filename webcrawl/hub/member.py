@@ -34,6 +34,7 @@ from webcrawl.hub.wire import (
     GiveBack,
     Heartbeat,
     Leased,
+    Lost,
     Message,
     Orders,
     Put,
@@ -109,6 +110,7 @@ class Member:
             Acquire: self._acquire,
             Release: self._release,
             ContentSeen: self._content_seen,
+            Lost: self._lost,
         }
         self._tasks: set[asyncio.Task[None]] = set()
         self.channel = Channel(self._on_message, self._on_lost)
@@ -257,6 +259,9 @@ class Member:
 
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:
         return FirstSeen(await self._server.content_seen(call.content, call.original))
+
+    def _lost(self, call: Lost) -> Coroutine[Any, Any, None]:
+        return self._server.log_if_lost(call.warc, call.lines)
 
     # The end
 

@@ -22,7 +22,7 @@ from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
-from webcrawl.crawl.lost import log_lost
+from webcrawl.crawl.lost import log_lost, report_lost
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
@@ -76,6 +76,9 @@ class WarcPipeline:
         self._unarchived = 0  # pages without a record of the answer
         self._writer: WarcWriter | None = None
         self._failed = False
+        assignment = crawl_of(crawler).assignment
+        self._is_fetcher = assignment is not None and assignment.brief is not None
+        self._report_task: asyncio.Task[None] | None = None
         self._deaths = 0  # of workers, whose files are being recovered
         self._counters = Counters()  # the crawl's, if it has a frontier
         self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
@@ -114,7 +117,10 @@ class WarcPipeline:
         writer = WarcWriter(self._files)
         await self._describe()
         try:
-            if leads_machine(self._crawler):
+            if self._is_fetcher:
+                await writer.open()
+                self._report_task = asyncio.create_task(self._report_lost())
+            elif leads_machine(self._crawler):
                 await self._recover_last_run()
                 await writer.open()
                 await self._log_lost()
@@ -187,7 +193,10 @@ class WarcPipeline:
         try:
             await writer.close()
             self._count()
-            await self._recover()  # files of a worker that died and was not replaced
+            if self._report_task is not None:
+                self._report_task.cancel()  # the next fetcher goes on with it
+            else:
+                await self._recover()  # files of a worker that died and was not replaced
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
                 self._report(error)
@@ -294,6 +303,18 @@ class WarcPipeline:
             if self._crawler.settings.get("CLUSTER"):  # fetchers go on without their hub
                 break
             await asyncio.sleep(_POLL_S)
+
+    async def _report_lost(self) -> None:
+        """Tell the hubs what fetchers that were killed have archived, then recover their files."""
+        frontier = crawl_of(self._crawler).frontier
+        try:
+            if frontier is not None:
+                await report_lost(frontier, self._files.folder)
+            await self._recover()
+        except StoreError:  # the pump reports it too
+            return
+        except OSError as error:
+            self._fail(error)
 
     async def _log_lost(self, pid: int = 0) -> None:
         """Log the answers in finished files, of worker `pid` or of all processes, that have no line
