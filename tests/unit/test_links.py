@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.parse.links import read_html
+from webcrawl.parse.links import TITLE_MAX, read_html
 from webcrawl.parse.page import (
     ParsedPage,
     read_page,

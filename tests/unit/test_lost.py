@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from webcrawl.crawllog.line import Details, Turn, joined, to_bytes
 from webcrawl.items import Original
 from webcrawl.warc.captures import captures, crawls_of
 from webcrawl.warc.files import WarcFiles
+from webcrawl.warc.members import whole_members
 from webcrawl.warc.records import Capture
 
 ID = "20261123045012-a1b2c3"
@@ -76,25 +79,22 @@ def test_each_answer_without_a_line_gets_one(tmp_path: Path, packed: bool) -> No
     assert len(lost(path, folders, crawl="20261123045012-ffffff")) == 4, "of another crawl's log"
 
 
-def test_a_torn_file_and_a_revisit_have_lines(tmp_path: Path) -> None:
+def test_a_revisit_has_a_line(tmp_path: Path) -> None:
     original = Original("http://a.test/first", 1.0, PAGE.payload_digest)
-    revisit = replace(capture(encrypted(PLAIN), original), metadata=OF_PAGE)
-    path = archive(tmp_path, ROBOTS, revisit)
-    data = path.read_bytes()
-    whole, torn = captures(path)
-    path.write_bytes(data[: torn.offset + 5])
-    assert [each.offset for each in captures(path)] == [whole.offset]
-    path.write_bytes(data)
-    _, line = lost(path, [])
+    path = archive(tmp_path, replace(capture(encrypted(PLAIN), original), metadata=OF_PAGE))
+    (line,) = lost(path, [])
     assert (line["url"], line["status"]) == ("https://a.test/page", 200)
     assert "media_type" not in line
-    with path.open("rb") as file:
-        file.seek(torn.offset)
-    (tmp_path / "cut").mkdir()
-    cut = archive(tmp_path / "cut", replace(PAGE, metadata=()))
-    kept = next(captures(cut))
-    assert lost(cut, [])[0]["kind"] == "sitemap"
-    assert not kept.is_cut
+
+
+def test_a_file_that_is_cut_within_a_page_has_its_line(tmp_path: Path) -> None:
+    """Of the page only the response is whole: its metadata is missing."""
+    path = archive(tmp_path, ROBOTS, PAGE)
+    ends = [each.end for each in whole_members(io.BytesIO(path.read_bytes()))]
+    os.truncate(path, ends[3] + 5)
+    robots, page = lost(path, [])
+    assert (robots["kind"], page["kind"]) == ("robots", "page")
+    assert "depth" not in page
 
 
 def test_names_are_found_however_they_are_written(tmp_path: Path) -> None:

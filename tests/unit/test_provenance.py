@@ -10,7 +10,7 @@ from webcrawl.config.table import TABLE
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
 
 SECRETS = {
-    "CLUSTER": "nats://me:hidden@bus.test:4222/",
+    "CLUSTER": "nats://me:hidden@bus.test:4222/crawl",
     "PROXY": "http://me:hidden@proxy.test:3128",
     "DEFAULT_REQUEST_HEADERS": {"Authorization": "Bearer hidden", "Accept": "text/html"},
     "AWS_SECRET_ACCESS_KEY": "hidden",
@@ -33,8 +33,14 @@ def test_no_secret_is_written() -> None:
 
 
 def test_values_that_do_not_fit_are_no_way_round() -> None:
-    unfit = {"PROXY": "ftp://me:hidden@x", "DEFAULT_REQUEST_HEADERS": "Authorization: hidden"}
-    assert "hidden" not in str(settings_lines(Settings(unfit), ID, "broad", []))
+    unfit = {
+        "PROXY": "ftp://me:hidden@x",
+        "CLUSTER": "nats://me:hidden@bus.test:4222/",
+        "DEFAULT_REQUEST_HEADERS": {"Authorization: hidden": "hidden\r\n"},
+    }
+    lines = settings_lines(Settings(unfit), ID, "broad", [])
+    assert "hidden" not in str(lines)
+    assert str(lines).count("not shown") == 3
 
 
 def test_a_warcinfo_record_has_crawl_scope_limits_and_seeds() -> None:

@@ -332,9 +332,3 @@ def test_seeds_are_described_for_the_archive() -> None:
     assert long["size_bytes"] == 75_000
     assert source.bad == 0
     assert "pw" not in str(source.described())
-
-
-def test_a_packed_list_is_read_after_it_was_described() -> None:
-    source = SeedSource("br.txt")
-    assert source.described()[0]["size_bytes"] > 0
-    assert rest_of(source)

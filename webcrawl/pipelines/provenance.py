@@ -16,7 +16,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
 from webcrawl.config.fetch import user_agent_of
-from webcrawl.config.table import typed_settings
+from webcrawl.config.table import TABLE
 from webcrawl.warc.captures import PART_OF
 
 Line = tuple[str, str]
@@ -63,11 +63,16 @@ def settings_lines(settings: BaseSettings, crawl: str, spider: str, seeds: Any) 
 
 
 def _shown(settings: BaseSettings) -> dict[str, Any]:
-    values: dict[str, Any] = typed_settings(settings)
+    """Each setting of the table with its typed value, which has no password. A value that does not
+    fit may have one.
+    """
+    values: dict[str, Any] = {
+        name: row.kind.typed(settings[name]) if row.kind.fits(settings[name]) else "not shown"
+        for name, row in TABLE.items()
+        if name in settings
+    }
     if isinstance(headers := values.get(_HEADERS), dict):
         values[_HEADERS] = sorted(headers)
-    elif _HEADERS in values:
-        values[_HEADERS] = "not shown"
     return values
 
 
