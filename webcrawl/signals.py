@@ -24,7 +24,7 @@ crawl_closing = object()
 # A process of the crawl on this machine has died, and its leases are back.
 #
 # Argument: `pid` (int). Sent by `Processes` with `send_catch_log_async`.
-# Received by `WarcPipeline`, which recovers the files of the process.
+# Received by `Recovery`, which recovers the files of the process.
 # Why a signal: the archive may be switched off, or be another one.
 process_died = object()
 

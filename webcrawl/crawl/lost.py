@@ -16,6 +16,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from glob import escape
 from itertools import islice
 from math import inf
@@ -82,28 +83,28 @@ def unlogged(
                 yield line
 
 
-async def report_lost(frontier: Frontier, folder: Path) -> None:
+async def report_lost(frontier: Frontier, folder: Path, is_ours: Callable[[str], bool]) -> None:
     """Tell the hubs of the answers in the files of fetchers that were killed, and in the file
     before: they have the log. OSError.
 
     Waits for them. A file is recovered afterwards: until then the next fetcher tells them again.
     """
     for path in await asyncio.to_thread(_open_files, folder):
-        with path.open("r+b") as file:
+        with suppress(FileNotFoundError), path.open("r+b") as file:  # another has recovered it
             if not lock(file.fileno()):
                 continue
             if frontier.crawl_id in await asyncio.to_thread(crawls_of, path):
                 for each in [*_file_before(path), path]:
-                    await _report(frontier, each)
+                    await _report(frontier, each, is_ours)
 
 
 def _open_files(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*.warc.gz{OPEN}"))
 
 
-async def _report(frontier: Frontier, path: Path) -> None:
+async def _report(frontier: Frontier, path: Path, is_ours: Callable[[str], bool]) -> None:
     name = path.name.removesuffix(OPEN)
-    lines = lines_of(path, name)
+    lines = (each for each in lines_of(path, name) if is_ours(each[1]))
     while batch := await asyncio.to_thread(lambda: [*islice(lines, _LINES_AT_A_TIME)]):
         await frontier.log_if_lost(name, batch)
 

@@ -22,22 +22,19 @@ from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
-from webcrawl.crawl.lost import log_lost, report_lost
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.counters import Counters
-from webcrawl.frontier.store import StoreError
 from webcrawl.items import Page
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
-from webcrawl.signals import exchange_recorded, process_died
+from webcrawl.pipelines.recovery import Recovery
+from webcrawl.signals import exchange_recorded
 from webcrawl.spiders.broad import BroadSpider
-from webcrawl.warc.captures import crawls_of
-from webcrawl.warc.files import OPEN, About, Position, WarcError, WarcFiles
+from webcrawl.warc.files import About, Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.omission import omitter
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
-from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
@@ -48,8 +45,6 @@ _LINKS_MAX = 20_000
 _LINKS_LENGTH_MAX = 4_000_000  # characters
 _UNCHUNK_MAX_BYTES = 64 << 10
 _DIGEST_MAX_BYTES = 10 << 20  # 8 ms
-_WORKERS_END_S = 6.0  # longer than the workers of a killed process go on (`extensions.worker`)
-_POLL_S = 0.1
 
 
 class WarcPipeline:
@@ -76,10 +71,7 @@ class WarcPipeline:
         self._unarchived = 0  # pages without a record of the answer
         self._writer: WarcWriter | None = None
         self._failed = False
-        assignment = crawl_of(crawler).assignment
-        self._is_fetcher = assignment is not None and assignment.brief is not None
-        self._report_task: asyncio.Task[None] | None = None
-        self._deaths = 0  # of workers, whose files are being recovered
+        self._recovery = Recovery(crawler, files.folder, self._fail)
         self._counters = Counters()  # the crawl's, if it has a frontier
         self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
@@ -104,12 +96,10 @@ class WarcPipeline:
         )
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
-        crawler.signals.connect(pipeline.process_died, process_died)
         return pipeline
 
     async def open_spider(self) -> None:
-        """Begin a file, recover the files of dead runs, and log what they have archived.
-        CloseSpider if that fails.
+        """Recover the files of dead runs, and begin one. CloseSpider if that fails.
 
         A worker begins its file with its first page: before it has a lease, the first process may
         kill it at any time.
@@ -117,13 +107,9 @@ class WarcPipeline:
         writer = WarcWriter(self._files)
         await self._describe()
         try:
-            if self._is_fetcher:
+            await self._recovery.begin()
+            if leads_machine(self._crawler):
                 await writer.open()
-                self._report_task = asyncio.create_task(self._report_lost())
-            elif leads_machine(self._crawler):
-                await self._recover_last_run()
-                await writer.open()
-                await self._log_lost()
         except (WarcError, OSError) as error:
             self._report(error)
             raise CloseSpider("warc_error") from None
@@ -193,10 +179,7 @@ class WarcPipeline:
         try:
             await writer.close()
             self._count()
-            if self._report_task is not None:
-                self._report_task.cancel()  # the next fetcher goes on with it
-            else:
-                await self._recover()  # files of a worker that died and was not replaced
+            await self._recovery.end()
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
                 self._report(error)
@@ -275,65 +258,6 @@ class WarcPipeline:
     def response_received(self, response: Response) -> None:
         """A signal handler: give each answer an exchange, whichever handler downloaded it."""
         exchange_of(response)
-
-    async def process_died(self, pid: int) -> None:
-        """A signal handler: recover the files of a worker, and log what it has archived."""
-        self._deaths += 1
-        try:
-            await self._recover()
-        except OSError as error:
-            self._fail(error)
-        finally:
-            self._deaths -= 1
-        await self._log_lost(pid)
-
-    async def _recover(self) -> None:
-        """Recover the files of dead processes. OSError."""
-        for recovered in await asyncio.to_thread(recover, self._files.folder):
-            logger.info("%s", recovered)
-
-    async def _recover_last_run(self) -> None:
-        """`_recover`, once the workers of a killed run have finished their files. OSError."""
-        crawl, folder = crawl_of(self._crawler), self._files.folder
-        for _ in range(int(_WORKERS_END_S / _POLL_S)):
-            await self._recover()
-            open_files = folder.glob(f"*.warc.gz{OPEN}")
-            if not any(crawl.crawl_id in crawls_of(path) for path in open_files):
-                break
-            if self._crawler.settings.get("CLUSTER"):  # fetchers go on without their hub
-                break
-            await asyncio.sleep(_POLL_S)
-
-    async def _report_lost(self) -> None:
-        """Tell the hubs what fetchers that were killed have archived, then recover their files."""
-        frontier = crawl_of(self._crawler).frontier
-        try:
-            if frontier is not None:
-                await report_lost(frontier, self._files.folder)
-            await self._recover()
-        except StoreError:  # the pump reports it too
-            return
-        except OSError as error:
-            self._fail(error)
-
-    async def _log_lost(self, pid: int = 0) -> None:
-        """Log the answers in finished files, of worker `pid` or of all processes, that have no line
-        in the crawl log.
-        """
-        crawl = crawl_of(self._crawler)
-        if crawl.frontier is None:
-            return
-        hubs, folder = crawl.several, self._files.folder
-
-        def is_ours(host: str) -> bool:
-            return hubs is None or hubs.abroad.hub_of(host) is None
-
-        try:
-            await log_lost(crawl.frontier, folder, pid, is_ours, is_all=not self._deaths)
-        except StoreError:  # the pump reports it too
-            return
-        except OSError as error:
-            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         """End the crawl. The first error is its reason."""
