@@ -80,7 +80,7 @@ def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> N
     paths = [tmp_path / "pages.jsonl", tmp_path / "pages.csv"]
     chosen = {
         "JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 8, "CRAWL_PROCESSES": 2,
-        "FEEDS": feeds(*paths),
+        "FEEDS": feeds(*paths), "WARC_MAX_SIZE": 30_000,  # some files a run
     }  # fmt: skip
     retried = ("--features", "none,page-404,page-chunked,page-flaky=3")
     with running(*WORLD, *retried, *PROMISES) as web:
