@@ -13,6 +13,7 @@ SECRETS = {
     "CLUSTER": "nats://me:hidden@bus.test:4222/crawl",
     "PROXY": "http://me:hidden@proxy.test:3128",
     "DEFAULT_REQUEST_HEADERS": {"Authorization": "Bearer hidden", "Accept": "text/html"},
+    "BOT_AUTH_KEY": "hidden",
     "AWS_SECRET_ACCESS_KEY": "hidden",
     "OWN_KEY": "hidden",
 }

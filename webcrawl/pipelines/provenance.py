@@ -33,6 +33,7 @@ _LIMITS: Final = (
 _LISTED_MAX: Final = 50  # entries of a list in a warcinfo record
 # Their values may be a login: only the names are written. The request records have the rest.
 _HEADERS: Final = "DEFAULT_REQUEST_HEADERS"
+_KEY: Final = "BOT_AUTH_KEY"  # a file; but a user may give the key itself
 
 _json = Encoder(order="deterministic", enc_hook=str).encode
 
@@ -73,6 +74,8 @@ def _shown(settings: BaseSettings) -> dict[str, Any]:
     }
     if isinstance(headers := values.get(_HEADERS), dict):
         values[_HEADERS] = sorted(headers)
+    if values.get(_KEY):
+        values[_KEY] = "set"
     return values
 
 
