@@ -63,7 +63,7 @@ def urls_in(path: Path) -> Counter[str]:
         at = rows[0].index("superseded")  # each run writes a header line
         return Counter(row[0] for row in rows if row != rows[0] and row[at] == "False")
     items = [json.loads(line) for line in text.splitlines()]
-    return Counter(item["url"] for item in items if not item["superseded"])
+    return Counter(item["url"] for item in items if not item.get("superseded"))
 
 
 def only_error(result: Result) -> str:
