@@ -51,6 +51,11 @@ class Page:
     wall: str = ""  # this is no page, but the bot wall of this service (fetch.walls)
     # What its owner says about its use, "NAME: VALUE" (parse.ownersignals)
     signals: list[str] = field(default_factory=list)
+    title: str = ""  # of an HTML page that was read, 500 characters at most
+    # Its response or revisit record: "" and 0 if it has none. The crawl log has the same
+    warc_filename: str = ""
+    warc_record_offset: int = 0
+    superseded: bool = False  # the URL is tried again, as after a 503: a later item replaces this
 
     def __post_init__(self) -> None:
         self.simhash: int | None = None  # with RECRAWL: of the main text (`parse.maintext`)

@@ -21,6 +21,13 @@ exchange_recorded = object()
 # Why a signal: Scrapy's `spider_closed` comes only after all requests in progress have ended.
 crawl_closing = object()
 
+# A process of the crawl on this machine has died, and its leases are back.
+#
+# Argument: `pid` (int). Sent by `Processes` with `send_catch_log_async`.
+# Received by `Recovery`, which recovers the files of the process.
+# Why a signal: the archive may be switched off, or be another one.
+process_died = object()
+
 # Fetches in progress are cut off.
 #
 # Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.

@@ -25,7 +25,8 @@ from webcrawl.config.build import robots_token
 from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
 from webcrawl.items import Original, Page
-from webcrawl.pipelines.warc import WarcPipeline, warcinfo
+from webcrawl.pipelines.provenance import warcinfo
+from webcrawl.pipelines.warc import WarcPipeline
 from webcrawl.signals import exchange_recorded
 from webcrawl.tools.warccheck.check import check
 from webcrawl.tools.warccheck.reader import Record, read
@@ -195,7 +196,8 @@ def test_a_revisit_of_an_earlier_archive_has_the_digest_of_that_archive(
 )
 def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[str, Any]) -> None:
     scrapy_settings = Settings(settings)
-    assert ("http-header-user-agent", "sent/1 (+https://a.test)") in warcinfo(scrapy_settings)
+    lines = warcinfo(scrapy_settings, "", [])
+    assert ("http-header-user-agent", "sent/1 (+https://a.test)") in lines
     assert robots_token(scrapy_settings) == "sent"
     scrapy_settings.set("ROBOTSTXT_USER_AGENT", "other")
     assert robots_token(scrapy_settings) == "other"

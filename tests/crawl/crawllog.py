@@ -32,7 +32,8 @@ def assert_log(result: Result) -> list[Line]:
     assert not list(folder.glob("crawl-*.jsonl")), "the last file is compressed"
     assert not list(folder.glob("*.part"))
     lines = log_lines(folder)
-    pages = [line for line in lines if line["kind"] != "robots"]
+    turns = [line for line in lines if line["end"] not in ("retried", "lost")]
+    pages = [line for line in turns if line["kind"] != "robots"]
     final = Counter(line["url"] for line in pages if line["end"] != "kept")
     assert max(final.values()) == 1, "a URL has its turn once"
     counts = result.report["counts"]

@@ -10,6 +10,7 @@ from typing import Any
 from simweb import Running, faults
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.crawllog import assert_log
+from tests.crawl.joined import assert_joined
 from tests.crawl.knownsite import records
 from webcrawl.parse.urls import host_of
 from webcrawl.tools.warccheck.check import check
@@ -43,6 +44,7 @@ def assert_one_crawl(
     assert counts["crawled"] == ledger["fetched"]["pages"]
     assert counts["extracted"] == counts["crawled"] + dropped
     assert_log(result)
+    assert_joined(result.folder / "warc")
     assert not list((result.folder / "warc").glob("*.open"))
     assert len(list((result.folder / "warc").glob("*.cdxj"))) == len(result.warcs)
     pages: Counter[str] = Counter()

@@ -18,6 +18,7 @@ import pytest
 
 from simweb import Running, running
 from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
+from tests.crawl.joined import assert_joined
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import run
 
@@ -49,7 +50,9 @@ def feeds(*paths: Path) -> str:
 
 
 def urls_in(path: Path) -> Counter[str]:
-    """How often each URL is in a feed, which must be whole: empty if its process had no page."""
+    """How often each URL is in a feed with an answer that no later one supersedes. The feed must be
+    whole: empty if its process had no page.
+    """
     text = path.read_text()
     if not text:
         return Counter()
@@ -57,8 +60,10 @@ def urls_in(path: Path) -> Counter[str]:
     if path.suffix == ".csv":
         rows = list(csv.reader(text.splitlines(keepends=True)))
         assert len({len(row) for row in rows}) == 1
-        return Counter(row[0] for row in rows if row != rows[0])  # each run writes a header line
-    return Counter(json.loads(line)["url"] for line in text.splitlines())
+        at = rows[0].index("superseded")  # each run writes a header line
+        return Counter(row[0] for row in rows if row != rows[0] and row[at] == "False")
+    items = [json.loads(line) for line in text.splitlines()]
+    return Counter(item["url"] for item in items if not item.get("superseded"))
 
 
 def only_error(result: Result) -> str:
@@ -75,9 +80,10 @@ def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> N
     paths = [tmp_path / "pages.jsonl", tmp_path / "pages.csv"]
     chosen = {
         "JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 8, "CRAWL_PROCESSES": 2,
-        "FEEDS": feeds(*paths),
+        "FEEDS": feeds(*paths), "WARC_MAX_SIZE": 30_000,  # some files a run
     }  # fmt: skip
-    with running(*WORLD, *PROMISES) as web:
+    retried = ("--features", "none,page-404,page-chunked,page-flaky=3")
+    with running(*WORLD, *retried, *PROMISES) as web:
         program = ("tests.crawl.faulty", points, str(kills), str(web.port), "--")
         result = Crawl(tmp_path, web=web, program=program, **chosen).wait()
         # A second process logs that it has lost the first, in addition to the lines about the kill.
@@ -86,6 +92,9 @@ def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> N
         assert len(kills_seen) >= 4
         leased = [url for urls in kills_seen for url in urls]
         pages = assert_one_crawl(web, result, len(leased), leased=leased)
+    ends = assert_joined(tmp_path / "warc", feeds=tmp_path.glob("pages*.jsonl"))
+    assert ends["retried"] > 1
+    assert ends["lost"] > 1
     assert "bytes of a torn last record were cut off" in whole_log
     for path in paths:
         found: Counter[str] = Counter()

@@ -11,6 +11,7 @@ import pytest
 from simweb import Running, running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Crawl, assert_clean
+from tests.crawl.joined import assert_joined
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 
 pytestmark = pytest.mark.slow
@@ -61,15 +62,19 @@ def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsS
         crawl.kill()
         crawl = hub.start()
         wait_for_pages(second)
+        first = early.start()  # in its folder, where it was killed
+        wait_for_pages(first)
         bus.kill()
         time.sleep(1.0)
         bus.start()
-        result, fetched = crawl.wait(), second.wait()
+        result, fetched, again = crawl.wait(), second.wait(), first.wait()
         # The hub's kill also ends the leases of the fetcher that lives.
         ledger = assert_no_fault_but_of_kills(web, 3 * 2 * UNDER_WAY_MAX)
         too_late = Machine(tmp_path / "too-late", web, bus).start().wait()
-    for each in (result, fetched, too_late):
+    for each in (result, fetched, again, too_late):
         assert each.exit_code == 0, each.log[-3000:]
         assert_clean(each)
     assert "has ended (finished): nothing to fetch" in too_late.log
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
+    ends = assert_joined(*(tmp_path / name / "warc" for name in ("hub", "early", "late")))
+    assert ends["lost"] > 1

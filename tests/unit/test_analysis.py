@@ -107,6 +107,20 @@ def test_of_a_url_that_was_kept_the_last_line_counts(tmp_path: Path) -> None:
         assert visited == {"a.com": 1, "b.com": 1}
 
 
+def test_lines_of_records_that_end_no_turn_are_left_out(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        page("http://a.com/", time="2026-11-23T05:00:01.000Z", end="retried", status=503),
+        page("http://a.com/", time="2026-11-23T05:00:02.000Z"),
+        page("http://a.com/", time="2026-11-23T05:00:03.000Z", end="lost", status=404),
+        page("http://b.com/", time="2026-11-23T05:00:03.000Z", end="lost"),
+    )
+    with reported(folder) as report:
+        assert report.totals["pages_answered"] == report.totals["html_pages_kept"] == 1
+        assert [row["host"] for row in rows(report, "hosts")] == ["a.com"]
+        assert report.unreadable == 0
+
+
 def test_a_page_that_is_visited_again_is_what_its_last_answer_was(tmp_path: Path) -> None:
     def visits(url: str, *found: tuple[str, dict[str, Any]]) -> list[bytes]:
         lines = [page(url, time="2026-11-23T05:00:00.000Z", **FIRST)]

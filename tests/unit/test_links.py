@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.parse.links import read_html
+from webcrawl.parse.links import TITLE_MAX, read_html
 from webcrawl.parse.page import (
     ParsedPage,
     read_page,
@@ -280,3 +280,17 @@ def test_the_links_of_a_small_page_are_bounded() -> None:
     page = base + b"".join(b"<a href=%d>" % number for number in range(999))
     length = sum(map(len, read_page(page, "text/html", URL).links))
     assert 1_000_000 < length < 1_200_000
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("<title>\n A  &amp; <b>B</b> </title><title>C</title>", "A & <b>B</b>"),
+        ("<title></title><TITLE lang=pt>C", "C"),
+        ("<svg><title>t</title></svg><title>C</title>", "C"),
+        ("<!--<title>t</title>--><script><title>t</title></script><p>", ""),
+        (f"<title>{'&#x20;é' * 9_000}</title>", " ".join(["é"] * 500)[:TITLE_MAX]),
+    ],
+)
+def test_the_title_is_the_first_with_text(page: str, title: str) -> None:
+    assert read_html(page.encode(), "utf-8").title == title

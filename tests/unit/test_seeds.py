@@ -319,3 +319,16 @@ def test_the_lists_of_the_project_have_no_bad_line(name: str) -> None:
 def test_the_list_br_has_only_brazilian_hosts() -> None:
     found = urls("br.txt", ROOT)
     assert [url for url in found if ".br/" not in url and "br.yahoo.com" not in url] == []
+
+
+def test_seeds_are_described_for_the_archive() -> None:
+    write("short.txt", "http://me:pw@a.test/x\n# none\nnot a url\nb.test\n")
+    write("long.txt", "http://a.test/\n" * 5_000)
+    source = SeedSource("http://me:pw@c.test/,short.txt,long.txt,-")
+    url, short, long, pipe = source.described()
+    assert (url, pipe) == ({"url": "http://c.test/"}, {"list": "standard input"})
+    assert short["urls"] == ["http://a.test/x", "http://b.test/"]
+    assert long.keys() == {"list", "size_bytes", "sha256"}
+    assert long["size_bytes"] == 75_000
+    assert source.bad == 0
+    assert "pw" not in str(source.described())

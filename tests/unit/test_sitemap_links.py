@@ -14,6 +14,7 @@ from tests.exchanges import exchange
 from tests.mailing import receive, unsent
 from webcrawl.admission.runner import Admissions
 from webcrawl.admission.sitemaps import Sitemaps
+from webcrawl.crawllog.line import is_archived
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.base import Policy
@@ -351,7 +352,7 @@ async def test_which_sitemaps_are_read_on_the_event_loop(
 @pytest.mark.parametrize(
     ("fault", "outcome"),
     [
-        (GivenUp(), Returned(5.0, 6.0)),
+        (GivenUp(), Returned(5.0, 6.0, details=b'{"warc":"a"}')),
         (ReadingFailed("the process that read it ended with -9"), None),
     ],
 )
@@ -363,10 +364,11 @@ async def test_a_sitemap_that_is_not_read(
     sitemaps = Sitemaps(Outlinks(Scope(), Counter()), counts, OtherProcess(fault))
     admissions = Admissions(*[None] * 10, sitemaps=sitemaps)  # type: ignore[arg-type]
     body = gzip.compress(URLSET)
-    answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0)
+    answer = dataclasses.replace(exchange(OK, body), asked_at=5.0, ended_at=6.0, warc="a")
     got = await admissions._sitemap(answer, Link("http://a.test/map", "a.test", sitemap=2))
-    if outcome is not None:
-        assert got == outcome
+    if isinstance(got, Returned):
+        assert outcome == replace(got, details=b'{"warc":"a"}')
+        assert is_archived(got.details)
     else:
         assert isinstance(got, Fetched)
         assert (got.links, counts) == ((), Counter(unread=1, no_format=1, entries=0, foreign=0))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import re
+from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.exchanges import EXCHANGES, capture, exchange, write
+from tests.exchanges import EXCHANGES, capture, encrypted, exchange, write
 from webcrawl.tools.warccheck.check import check
 from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import WarcError, WarcFiles, new_id
@@ -207,3 +209,16 @@ def id_of_a_forked_process() -> str:
 
 def test_forked_processes_create_different_ids() -> None:
     assert len({id_of_a_forked_process() for _ in range(3)} | {new_id()}) == 4
+
+
+def test_a_certificate_is_once_in_a_file(tmp_path: Path) -> None:
+    der = b"a certificate"
+    secure = encrypted(EXCHANGES["plain"])
+    assert secure.tls is not None
+    secure.tls = replace(secure.tls, certificate=der)
+    size = sum(path.stat().st_size for path in write(tmp_path / "one", [capture(secure)] * 2))
+    for path in write(tmp_path / "two", [capture(secure)] * 5, size):  # three files
+        lines = [each.block for each in read(path) if each.type == "metadata"]
+        has_it = [b"tlsCertificate: " + b64encode(der) in block for block in lines]
+        assert has_it == [True, *[False] * (len(lines) - 1)]
+        assert check(path) == []

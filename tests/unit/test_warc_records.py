@@ -52,6 +52,7 @@ def test_a_response_record_to_the_byte() -> None:
         b"WARC-Date: 2023-11-14T22:13:20.123456Z\r\n"
         b"WARC-Warcinfo-ID: <urn:info>\r\n"
         b"WARC-IP-Address: 192.0.2.1\r\n"
+        b"WARC-Protocol: http/1.1\r\n"
         b"WARC-Payload-Digest: sha1:VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N\r\n"
         b"Content-Type: application/http;msgtype=response\r\n"
         b"WARC-Block-Digest: sha1:IORUMWLIBUO53GZZJS7FEOU3IDD3AFBH\r\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from msgspec import structs
@@ -85,6 +85,9 @@ class Admissions:
     denied: HostsAndPatterns | None = None  # not asked, though leased: it may grow meanwhile
     rules: HostRules | None = None  # RULES
     sitemaps: Sitemaps | None = None  # None: no sitemap is read
+    # Those that are answered, and are being archived and read. They must not be cancelled: the
+    # crawl log would lack a record of the archive.
+    answers: set[Lease] = field(default_factory=set)
 
     def run(self, lease: Lease) -> Coroutine[Any, Any, Outcome]:
         """The outcome of `lease`. Any exception is a fault of ours."""
@@ -116,6 +119,7 @@ class Admissions:
                 return Failed(failure.reason, asked_at, failure.ended_at, took_s=took_s)
             return RobotsUnreachable(failure.reason, asked_at, failure.ended_at)
         self.answered(exchange, lease)
+        self.answers.add(lease)
         try:
             if lease.robots_task is not None and 200 <= exchange.status < 300:
                 agent = self._values(lease.robots_task.home).robots_agent or ""
@@ -129,6 +133,7 @@ class Admissions:
                 return self._head(exchange, lease.link)
             return await self._sitemap(exchange, lease.link)
         finally:
+            self.answers.discard(lease)
             if exchange.share is not None:
                 exchange.share.release()
 
@@ -254,7 +259,7 @@ class Admissions:
             try:
                 links, own_only = await self.sitemaps.links_of(exchange, link)
             except GivenUp:
-                return Returned(exchange.asked_at, exchange.ended_at)
+                return Returned(exchange.asked_at, exchange.ended_at, details=details_of(exchange))
         return Fetched(
             *(exchange.status, exchange.asked_at, exchange.ended_at, links),
             retry_after_s=asked_to_wait_s(exchange),

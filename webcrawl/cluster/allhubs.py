@@ -30,6 +30,7 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 from webcrawl.cluster.fetching import HubFrontier
+from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.counters import Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned
 from webcrawl.hub.client import ClientFrontier, FailedElsewhereError
@@ -160,6 +161,14 @@ class AllHubs(ClientFrontier):
             (self._hubs[number], self._hubs[number].frontier.release(some, now))
             for number, some in by_hub.items()
         )
+
+    async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
+        """Each hub has the lines of its own hosts. Waits for all hubs."""
+        by_hub: defaultdict[int, list[LostLine]] = defaultdict(list)
+        for line in lines:
+            by_hub[self._hub_of_host(line[1])].append(line)
+        for number, some in by_hub.items():
+            await self._hubs[number].frontier.log_if_lost(warc, some)
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each hub knows the contents of its own pages only. Only the page waits for it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -38,6 +39,7 @@ from webcrawl.cluster.packets import (
 from webcrawl.cluster.records import CRAWL, CrawlRecord, read
 from webcrawl.cluster.streams import Clock, Stream
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
+from webcrawl.frontier.endings import lines_of_outcomes
 from webcrawl.frontier.lease import Lease, Outcome
 from webcrawl.hub.client import RemoteFrontier
 from webcrawl.hub.wire import (
@@ -53,6 +55,7 @@ from webcrawl.hub.wire import (
     GiveBack,
     Heartbeat,
     Leased,
+    Lost,
     Message,
     Put,
 )
@@ -146,7 +149,7 @@ class HubFrontier(RemoteFrontier):
                 answer = await super()._call(call)
                 if stream is self._stream:
                     return answer
-            if not isinstance(call, Put):
+            if not isinstance(call, Put | Lost):
                 break
         match call:
             case Acquire():
@@ -159,11 +162,17 @@ class HubFrontier(RemoteFrontier):
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
-        if len(known) < len(done):
+        given_up = [each for each in done if each[0] not in self._keys]
+        if given_up:
             self.on_renewed()  # the links of a lease that was given up go nowhere
         if known:
+            stream = self._stream
             await super().release(known, now)
+            if stream is not self._stream:  # the hub may have got them, or not
+                given_up += known
             self._leave_hub()
+        for warc, lines in lines_of_outcomes(given_up, time.time()).items():
+            await self.log_if_lost(warc, lines)
 
     def count_also(self, counters: Counters, others: Tracked, hubs: int) -> None:
         """While the hub serves, say also what `others` finds in `counters`: each change to one hub.

@@ -7,6 +7,7 @@
 - `reconstruction`: an exchange for an answer that our download handler did not fetch
 - `user_requests`: Requests that a spider or a middleware makes itself
 - `scrapy_private`: the private names of Scrapy that the crawl needs, and what is lost without them
+- `lost`: the answers of killed processes, which the crawl log has no lines of
 - `steering`: the commands for a running crawl; `keptcommands`: those that its next run obeys
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -89,6 +89,7 @@ class Assignment(NamedTuple):
     earlier_folder -- the index that DEDUP_INDEX has made; None without one
     domains -- `allowed_domains` of the first process's spider
     brief -- of the hub on another machine, in place of the socket; None for a worker
+    crawl, seeds -- its ID, and its seeds as the archive describes them
     """
 
     descriptor: int
@@ -96,6 +97,8 @@ class Assignment(NamedTuple):
     earlier_folder: Path | None
     domains: Sequence[str]
     brief: Brief | None = None
+    crawl: str = ""
+    seeds: Sequence[dict[str, Any]] = ()
 
 
 class Crawl:
@@ -112,6 +115,7 @@ class Crawl:
         self.is_checked = False  # the command has checked the settings
         self.is_debugging = False  # `webcrawl.commands.debugging`: no file is written
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
+        self.seeds: Sequence[dict[str, Any]] = ()  # as the archive describes them
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
         self.claim: Claim | None = None  # which of several hubs this process is

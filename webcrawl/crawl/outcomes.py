@@ -66,7 +66,8 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
     """The outcome of a page fetch whose request was answered."""
     exchange = page_fetch.exchange or exchange_of(response)
     if page_fetch.unarchived:
-        return Returned(exchange.asked_at, exchange.ended_at)
+        details = details_of(exchange, page_fetch.page)
+        return Returned(exchange.asked_at, exchange.ended_at, details=details)
     visited = visited_of(page_fetch.lease.visit, exchange, page_fetch.page)
     return fetched(exchange, tuple(page_fetch.links), page_fetch.page, visited)
 

@@ -57,6 +57,7 @@ class CrawlLog:
     """The log of one crawl. Call `add` for each line, then `flush` before the commit.
 
     folder -- REPORT_DIR
+    folders -- it, and that of the run before if it is another one
     crawl -- the ID of the crawl, the same in all its runs
     warnings -- lines for the log: a file that has lost committed lines
     """
@@ -64,6 +65,7 @@ class CrawlLog:
     def __init__(self, folder: Path, crawl: str, before: Place | None = None) -> None:
         """Recover the files of the earlier run, which ended at `before`; begin a file. LogError."""
         self.folder = folder
+        self.folders = [folder]
         self._absolute = str(folder.absolute())
         self.crawl = crawl
         self.warnings: list[str] = []
@@ -191,6 +193,7 @@ class CrawlLog:
         self._remove(path for path in plain if path.name > committed.name)
         if folder not in (self.folder, self.folder.absolute()) and folder.exists():
             self._finish_left(folder)  # REPORT_DIR was changed
+            self.folders.append(folder)
 
     def _remove(self, begun: Iterable[Path]) -> None:
         """Remove files that were begun after the last commit."""

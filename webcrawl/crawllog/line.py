@@ -16,15 +16,19 @@ from msgspec.json import Encoder
 from msgspec.structs import asdict
 
 Kind = Literal["page", "robots", "head", "sitemap"]
-End = Literal["done", "dropped", "kept"]
+End = Literal["done", "dropped", "kept", "retried", "lost"]
 
 NO_DETAILS: Final = b"{}"
+LostLine = tuple[int, str, bytes]  # offset of an answer in its WARC file, its host, and its line
+_WARC: Final = b'"warc":'  # no value contains it: quotes in values are escaped
 
 
 class Turn(Struct, omit_defaults=True, gc=False):
     """A URL whose turn has ended. docs/output.md defines the fields.
 
-    `end`: answered; never fetched, or not again; or queued for a later try.
+    `end`: answered; never fetched, or not again; or queued for a later try. No end of a turn, but
+    the line of a record of the archive: "retried", the answer is superseded by another try; "lost",
+    a killed run has archived the answer and has written no line.
     """
 
     time: str  # UTC, ISO 8601 with milliseconds
@@ -91,6 +95,11 @@ def joined(turn: bytes, details: bytes) -> bytes:
     is "done".
     """
     return turn if details == NO_DETAILS else turn[:-1] + b"," + details[1:]
+
+
+def is_archived(details: bytes) -> bool:
+    """Whether `details` are of an answer that has a record in the archive."""
+    return _WARC in details
 
 
 def milliseconds(seconds: float) -> float:

@@ -30,7 +30,7 @@ from webcrawl.extensions.worker import settings_of
 from webcrawl.hub.member import Member
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import frame
-from webcrawl.signals import crawl_closing
+from webcrawl.signals import crawl_closing, process_died
 from webcrawl.spiders.broad import BroadSpider
 
 logger = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Processes:
         self._running: dict[int, _Process] = {}  # by number, also after their end
         self._restarts: deque[float] = deque(maxlen=RESTARTS_MAX)  # monotonic, the latest
         self._stats: list[dict[str, Any]] = []  # of workers that have exited
+        self._notices: set[asyncio.Task[None]] = set()  # of workers that have died
         self._end_task: asyncio.Task[None] | None = None
         self._watch_task: asyncio.Task[None] | None = None
 
@@ -133,6 +134,10 @@ class Processes:
                     )
                     process.kill()
 
+    async def _notify_of_death(self, member: Member, pid: int) -> None:
+        await member.returned()
+        await self._crawler.signals.send_catch_log_async(process_died, pid=pid)
+
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -171,6 +176,8 @@ class Processes:
             rules=crawl.rules.rules if crawl.rules is not None else None,
             earlier_folder=crawl.earlier_folder,
             domains=domains_of(self._crawler),
+            crawl=crawl.crawl_id,
+            seeds=crawl.seeds,
         )
         brief = settings, assignment, type(spider), args, kwargs | {"seeds": ""}
         try:
@@ -197,6 +204,9 @@ class Processes:
         code = process.wait()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         logger.warning("Process %d ended %s: its %d leases are returned", number, how, leases)
+        task = asyncio.create_task(self._notify_of_death(member, process.pid))
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
         now = time.monotonic()
         too_often = len(self._restarts) == RESTARTS_MAX and now - self._restarts[0] < 3600
         # A worker without a lease may be unable to start; in a pause no worker gets one.

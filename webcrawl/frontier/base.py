@@ -20,9 +20,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from webcrawl.crawllog.files import CrawlLog
+from webcrawl.crawllog.line import LostLine
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.host import Host
@@ -195,8 +197,10 @@ class Frontier(ABC):
     is_short -- all pages that the target still needs are under way; False in a worker
     has_spare -- and other pages are ready: a slow one may be ended for another
     is_met -- the target is reached
-    crawl_id -- of the crawl, the same in all its runs; "" in a worker
+    crawl_id -- of the crawl, the same in all its runs
     log -- the crawl log; None without one, and in a worker
+    unlogged_since -- answers that were archived since then (UTC) by an earlier run, or a process
+        that died, may lack their line in the crawl log; inf: none does
     target -- pages to be answered; 0: no target, or a worker process
     commands -- of the user, that earlier runs have kept (`keep_command`)
     """
@@ -211,6 +215,7 @@ class Frontier(ABC):
     is_met: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
+    unlogged_since: float = inf
     target: int = 0
     commands: Sequence[bytes] = ()
 
@@ -273,6 +278,20 @@ class Frontier(ABC):
         On the disk when this returns, in a commit of its own.
         """
         raise NotImplementedError(f"{self!r} keeps no commands")
+
+    async def log_lost(self, lines: Sequence[bytes]) -> None:
+        """Write lines of the crawl log for answers that have none (`unlogged_since`).
+
+        No lines: now all of them have one.
+        """
+        raise NotImplementedError(f"{self!r} has no crawl log")
+
+    async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
+        """Write those `lines` of answers in the WARC file `warc` that the log has no line for.
+
+        The first call for a file reads the log. No other process may have leases of these answers.
+        """
+        raise NotImplementedError(f"{self!r} has no crawl log")
 
     @abstractmethod
     def next_at(self, lane: Lane = Lane.PAGES) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import groupby
+from math import inf
 from typing import Unpack
 
 from webcrawl.crawllog.files import CrawlLog, LogError
@@ -25,6 +26,7 @@ from webcrawl.frontier.lease import (
     Lease,
     Link,
     Outcome,
+    Returned,
     Step,
 )
 from webcrawl.frontier.mailbox import FoundLink, Mail, Mailbox, Packed, RobotsAnswered
@@ -64,8 +66,14 @@ class CrawlState:
         self._backlog = state.backlog
         self._committed_at = now = state.began_at
         self._unsaved_deletions = 0  # of rows of mail
-        self._leases: set[Lease] = set()
+        self._leases: dict[Lease, float] = {}  # and when each was leased: the first is the oldest
+        # Answers that earlier runs, or processes that died, have archived since then (UTC) may lack
+        # their line in the log.
+        self.unlogged_since: float = self._store.numbers.get("unlogged", inf)
+        if not self._store.resumed:
+            self.unlogged_since = self._store.created_time
         self._links_out = 0  # leases with a link
+        self._is_ended = False
         self._contents = Contents(store)
         self._distributor = Distributor(state)
         self._bench = self._distributor.bench
@@ -116,7 +124,7 @@ class CrawlState:
                     distributor.place_host(host, now)
                 self._bench.unpark_next(host, now)
             else:
-                self._leases.add(lease)
+                self._leases[lease] = now
                 self._links_out += lease.link is not None
                 leases.append(lease)
                 left -= 1
@@ -330,6 +338,8 @@ class CrawlState:
         # A run without a log leaves the end of the log as it was: a later run cuts the file there.
         place = self._log.place if self._log is not None else self._store.numbers.get("log")
         log = {"log": place} if place else {}
+        if (since := self._unlogged_since(now)) < inf:
+            log["unlogged"] = since
         mail = {"mail": self._mailbox.numbers()} if self._mailbox is not None else {}
         visits = self._visits.numbers() if self._visits is not None else None
         return {
@@ -343,6 +353,32 @@ class CrawlState:
             "counters": counters,
             "ordering": self._state.ordering.numbers(),
         }
+
+    def _unlogged_since(self, now: float) -> float:
+        """`unlogged_since` for the next run: answers of leases that are out have no line either,
+        nor have those of later leases.
+        """
+        if self._is_ended:
+            return self.unlogged_since
+        for leased_at in self._leases.values():
+            now = leased_at
+            break
+        since = now + self._state.utc_s
+        return min(self.unlogged_since, since)
+
+    def log_lost(self, lines: Sequence[bytes]) -> None:
+        """See `Frontier.log_lost`."""
+        assert self._log is not None, "the caller has looked for lines in it"
+        for line in lines:
+            self._log.add(line)
+        if not lines:
+            self.unlogged_since = inf
+        self._commit(self._committed_at)
+
+    def end(self) -> None:
+        """This run leases nothing any more."""
+        self._is_ended = not self._leases
+        self._commit(self._committed_at)
 
     def _resume(self, now: float) -> None:
         numbers = self._store.numbers
@@ -394,7 +430,9 @@ class CrawlState:
     # Leases back
 
     def _release(self, lease: Lease, outcome: Outcome, now: float) -> None:
-        self._leases.remove(lease)
+        leased_at = self._leases.pop(lease)
+        if outcome.__class__ is Returned and outcome.is_unknown:
+            self.unlogged_since = min(self.unlogged_since, leased_at + self._state.utc_s)
         self._links_out -= lease.link is not None
         host = self._bench.hosts[lease.host]
         if lease.link is not None:

@@ -6,7 +6,10 @@ for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
+
+from msgspec.json import decode
 
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import (
@@ -14,8 +17,10 @@ from webcrawl.crawllog.line import (
     Details,
     End,
     Kind,
+    LostLine,
     Turn,
     Utc,
+    is_archived,
     joined,
     milliseconds,
     to_bytes,
@@ -27,6 +32,7 @@ from webcrawl.frontier.lease import (
     Fetched,
     Lease,
     Link,
+    Outcome,
     RobotsFetched,
     RobotsMoved,
     RobotsUnreachable,
@@ -87,6 +93,13 @@ class Endings:
         kind: Kind = "sitemap" if link.sitemap > 0 else "page"
         self._add(now, kind, link, end, reason, tries, host, details)
 
+    def superseded(self, host: Host, lease: Lease, details: bytes, now: float) -> None:
+        """The URL of `lease` is asked again. An answer that is in the archive has a line."""
+        link = lease.link
+        if self._log is not None and link is not None and is_archived(details):
+            tries = link.retries + 1
+            self._add(now, _KINDS[lease.step], link, "retried", "", tries, host, details)
+
     def robots(
         self,
         host: Host,
@@ -129,7 +142,28 @@ class Endings:
             *(self._utc.text(now + self._utc_s), kind, link.url, link.host, end, reason),
             *(link.depth, level, link.redirects, tries, link.via, dns_ms),
         )
-        if link.visit:
+        if link.visit and end != "retried":
             turn.visit = visit or ("unanswered" if details != NO_DETAILS else "refused")
             turn.last_visit = self._utc.text(VisitState.of_row(link.visit).last_at)
         self._log.add(joined(to_bytes(turn), details))
+
+
+def lines_of_outcomes(
+    done: Iterable[tuple[Lease, Outcome]], utc: float
+) -> dict[str, list[LostLine]]:
+    """Lines of answers that were archived, and whose leases cannot be given back any more: by the
+    WARC file. `utc`: now.
+    """
+    lines: dict[str, list[LostLine]] = {}
+    for lease, outcome in done:
+        details: bytes = getattr(outcome, "details", NO_DETAILS)
+        if not is_archived(details):
+            continue
+        place = decode(details, type=Details)
+        link = lease.link or Link(lease.url, lease.host)
+        kind = _KINDS.get(lease.step, "robots")
+        turn = Turn(Utc().text(utc), kind, link.url, link.host, "lost")
+        turn.depth, turn.redirects, turn.via = link.depth, link.redirects, link.via
+        line = joined(to_bytes(turn), details)
+        lines.setdefault(place.warc, []).append((place.offset, link.host, line))
+    return lines

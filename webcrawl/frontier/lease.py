@@ -243,12 +243,15 @@ class Returned(_Outcome, frozen=True):
     """Any step: not carried out. The link or task is queued again at its old position.
 
     The times are set if a request that was cut off may have reached the server. `reason` is one of
-    fetch.exchange.OURS if the fault is ours.
+    fetch.exchange.OURS if the fault is ours. `details` are those of an answer that was archived.
+    `is_unknown`: of a process that died, which may have archived an answer.
     """
 
     asked_at: float = 0.0
     ended_at: float = 0.0
     reason: FailureReason | Literal[""] = ""
+    details: bytes = NO_DETAILS
+    is_unknown: bool = False
 
 
 class Dropped(_Outcome, frozen=True):

@@ -65,7 +65,8 @@ class Outbox:
         """Return the leases of the large pages whose links are not all put."""
         for links, lease, outcome in self._large:
             self._not_put.append(links)
-            self._ended.append((lease, Returned(outcome.asked_at, outcome.ended_at)))
+            back = Returned(outcome.asked_at, outcome.ended_at, details=outcome.details)
+            self._ended.append((lease, back))
         self._large.clear()
 
     async def deliver(self, now: float) -> None:

@@ -79,7 +79,7 @@ class Outcomes:
                 took_s = 0.0 if outcome.asked_at > 0 else None
                 self._candidates.drop(host, lease.link, outcome.reason, now, took_s)
             case Returned():
-                self._returned(host, lease, now)
+                self._returned(host, lease, outcome, now)
 
     def _robots(
         self,
@@ -112,12 +112,13 @@ class Outcomes:
             links = links_of_robots(robots_task, rules, self._policy.depth_max)
             self._candidates.put(links, now)
 
-    def _returned(self, host: Host, lease: Lease, now: float) -> None:
+    def _returned(self, host: Host, lease: Lease, outcome: Returned, now: float) -> None:
         if lease.step is Step.RESOLVE and host.is_first_look_up:
             self._counters.lookups -= 1
         elif lease.robots_task is not None:
             host.add_robots_task(lease.robots_task)
         elif lease.link is not None:
+            self._endings.superseded(host, lease, outcome.details, now)
             self._candidates.put_back(host, lease.link, now)
 
     def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
@@ -136,6 +137,7 @@ class Outcomes:
             self._disposition.back_off(host, link.retries + 1, outcome.ended_at, wait_s)
         if may_retry and self._policy.asks_again(status, link.retries, wait_s):
             self._counters.retried[str(status)] += 1
+            self._endings.superseded(host, lease, outcome.details, now)
             self._candidates.put(outcome.links, now, cash=0.0)
             self._candidates.put_again(host, link, now)
         else:

@@ -49,6 +49,7 @@ class Given(TypedDict, total=False):
 class CoreState:
     """Times are monotonic seconds.
 
+    utc_s -- makes UTC of monotonic times, by the clock of this machine
     asked_until -- fetchers of an earlier run may send requests until then
     mailbox -- None: all hosts are ours
     visits -- None: this crawl has never had RECRAWL
@@ -61,7 +62,8 @@ class CoreState:
     ) -> None:
         self.store = store
         self.policy = policy
-        self.endings = Endings(store, log, given.get("utc_s", 0.0))
+        self.utc_s = given.get("utc_s", 0.0)
+        self.endings = Endings(store, log, self.utc_s)
         self.counters = Counters()
         self.began_at = given.get("now", 0.0)
         self.asked_until = self.began_at + given.get("others_ask_s", 0.0)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, Tracked
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
@@ -36,6 +37,7 @@ from webcrawl.hub.wire import (
     Exit,
     GiveBack,
     Heartbeat,
+    Lost,
     Message,
     NewRules,
     Orders,
@@ -143,6 +145,9 @@ class RemoteFrontier(ClientFrontier):
         except StoreError:  # the release of the page raises it again
             return None
         return first
+
+    async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
+        await self._call(Lost(warc, list(lines)))
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return self._next_at[lane]

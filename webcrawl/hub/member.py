@@ -34,6 +34,7 @@ from webcrawl.hub.wire import (
     GiveBack,
     Heartbeat,
     Leased,
+    Lost,
     Message,
     Orders,
     Put,
@@ -95,6 +96,7 @@ class Member:
         self.short_of = [False for _ in Lane]  # its last `acquire` of the lane got less than asked
         self.notified = False  # a wake-up was sent after its last `acquire`
         self.load = Load()
+        self._is_local = isinstance(sock, socket.socket)  # its files are on this machine
         self._server = server
         self._on_exit = on_exit
         self._on_disconnect = on_disconnect
@@ -108,6 +110,7 @@ class Member:
             Acquire: self._acquire,
             Release: self._release,
             ContentSeen: self._content_seen,
+            Lost: self._lost,
         }
         self._tasks: set[asyncio.Task[None]] = set()
         self.channel = Channel(self._on_message, self._on_lost)
@@ -160,6 +163,10 @@ class Member:
         if not self.ended.is_set():
             self._return_all(asked=True)
             self.channel.close()
+        await self.returned()
+
+    async def returned(self) -> None:
+        """Wait until all calls of a process that has ended are carried out, and its leases back."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -253,6 +260,9 @@ class Member:
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:
         return FirstSeen(await self._server.content_seen(call.content, call.original))
 
+    def _lost(self, call: Lost) -> Coroutine[Any, Any, None]:
+        return self._server.log_if_lost(call.warc, call.lines)
+
     # The end
 
     def _return_all(self, *, asked: bool) -> None:
@@ -270,7 +280,8 @@ class Member:
 
     async def _return(self, leases: list[Lease], *, asked: bool) -> None:
         now = time.monotonic()
-        outcome = Returned(now, now) if asked else Returned()
+        at = now if asked else 0.0
+        outcome = Returned(at, at, is_unknown=self._is_local)
         done = [(each, Returned() if each.step is Step.RESOLVE else outcome) for each in leases]
         with suppress(StoreError):  # the owner's own next call raises it again, and reports it
             await self._server.release(done, now)

@@ -27,6 +27,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
@@ -175,6 +176,16 @@ class FrontierServer(Frontier):
 
     async def keep_command(self, row: bytes) -> None:
         await self._frontier.keep_command(row)
+
+    @property
+    def unlogged_since(self) -> float:  # type: ignore[override]  # of the interface, an attribute
+        return self._frontier.unlogged_since
+
+    async def log_lost(self, lines: Sequence[bytes]) -> None:
+        await self._frontier.log_lost(lines)
+
+    async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
+        await self._frontier.log_if_lost(warc, lines)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])

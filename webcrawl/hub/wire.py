@@ -19,6 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
@@ -62,6 +63,13 @@ class ContentSeen(_Tagged, frozen=True):
     original: Original
 
 
+class Lost(_Tagged, frozen=True):
+    """Answers in the WARC file `warc` that may have no line in the crawl log."""
+
+    warc: str
+    lines: list[LostLine]
+
+
 class Accepted(_Tagged, frozen=True):
     links: int
 
@@ -78,7 +86,7 @@ class CallFailed(_Tagged, frozen=True):
     error: str
 
 
-Call = Put | Acquire | Release | ContentSeen
+Call = Put | Acquire | Release | ContentSeen | Lost
 Answer = Accepted | Leased | FirstSeen | CallFailed | None
 
 

@@ -17,6 +17,8 @@ from webcrawl.parse.charset import decode
 from webcrawl.parse.markup import attributes_of, tags, value_finder
 from webcrawl.parse.references import unescape
 
+TITLE_MAX = 500  # characters
+_TITLE_BYTES = 8_000  # of which it is made: a character may be written as &#x1F600;
 _LINKED_PAGES = frozenset(("canonical", "next", "prev"))
 _FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
 _link_target = {
@@ -43,6 +45,7 @@ class Markup(Struct):
     base: str = ""  # the first <base href>
     robots: list[tuple[str, str]] = []  # <meta>: name in lower case, content
     licenses: list[str] = []  # of <link rel=license>
+    title: str = ""  # of the first <title> with text, white space as one space; TITLE_MAX at most
 
 
 def read_html(payload: bytes, charset: str) -> Markup:
@@ -74,6 +77,8 @@ def _read(payload: bytes, charset: str, *, xml: bool) -> Markup:
             _read_link(page, values, charset)
         elif name == b"meta":
             _read_meta(page, attributes_of(attributes), charset)
+        elif name == b"title" and not page.title:
+            page.title = " ".join(_text(attributes[:_TITLE_BYTES], charset).split())[:TITLE_MAX]
         elif name == b"base" and base is None:
             base = attributes_of(attributes).get(b"href")
     page.base = _text(base, charset) if base else ""

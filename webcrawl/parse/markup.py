@@ -124,8 +124,8 @@ except ImportError:  # the C module was not built: no compiler
 
 def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], bytes, bytes]]:
     """Each tag of interest in document order: the hrefs of the usual links since the tag before,
-    then its name (lower case) and attributes. The last item, without a name, is the end of the
-    page.
+    then its name (lower case) and attributes; of `<title>` its text in their place. The last item,
+    without a name, is the end of the page.
 
     Skips comments, scripts and other raw text, and templates, which are not part of the page (HTML,
     4.12.3). `xml`: `<title/>` has no content. O(size).
@@ -144,8 +144,11 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
             # HTML. Deviation: scripts and styles of SVG are read as those of HTML, since "</svg>"
             # may be missing.
             closed = attributes.endswith(b"/") and (xml or foreign)
+            start = at
             if not closed and not (foreign and name == b"title"):
                 at = _end_of_text(payload, at, name)
+            if name == b"title":
+                attributes = payload[start:at]
         elif name == b"template":
             templates += not foreign and b"shadowrootmode" not in attributes.lower()
         elif name == b"/template":

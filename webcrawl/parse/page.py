@@ -61,6 +61,7 @@ class ParsedPage(Struct):
     nofollow: bool = False  # the page forbids following its links
     noarchive: bool = False  # the page forbids keeping a copy
     signals: list[str] = []  # of its markup (`ownersignals`)
+    title: str = ""  # of an HTML page
 
 
 @lru_cache(64)  # most answers of a crawl have one of a few
@@ -99,6 +100,7 @@ def read_page(
         page.charset = sniff(payload, content_type)
         page.lang = declared_language(payload, page.charset)
         markup = parser(payload, page.charset)
+        page.title = markup.title
     if metas := applying(markup.robots, agents):
         page.signals = meta_signals(metas)
         said |= meta_directives(metas, agents)

@@ -10,34 +10,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Self
 
-import scrapy
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
-from scrapy.settings import BaseSettings
 
-from webcrawl import __version__
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
-from webcrawl.config.fetch import user_agent_of
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.counters import Counters
 from webcrawl.items import Page
+from webcrawl.pipelines.provenance import settings_lines, warcinfo
+from webcrawl.pipelines.recovery import Recovery
 from webcrawl.signals import exchange_recorded
-from webcrawl.warc.files import Position, WarcError, WarcFiles
+from webcrawl.spiders.broad import BroadSpider
+from webcrawl.warc.files import About, Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.omission import omitter
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
-from webcrawl.warc.recovery import recover
 from webcrawl.warc.writer import WarcWriter
 
 logger = logging.getLogger(__name__)
@@ -74,6 +71,7 @@ class WarcPipeline:
         self._unarchived = 0  # pages without a record of the answer
         self._writer: WarcWriter | None = None
         self._failed = False
+        self._recovery = Recovery(crawler, files.folder, self._fail)
         self._counters = Counters()  # the crawl's, if it has a frontier
         self._counted_bytes = 0  # this process's part of `counters.warc_bytes`
 
@@ -86,7 +84,6 @@ class WarcPipeline:
             warc_folder(settings),
             settings.get("WARC_PREFIX") or "webcrawl",
             settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
-            warcinfo(settings),
             # Containers and copied machines may have one host name, and the same process IDs.
             mark=os.urandom(4).hex() if settings.get("CLUSTER") else "",
         )
@@ -102,28 +99,42 @@ class WarcPipeline:
         return pipeline
 
     async def open_spider(self) -> None:
-        """Begin a file, and recover the files of dead runs. CloseSpider if that fails.
+        """Recover the files of dead runs, and begin one. CloseSpider if that fails.
 
         A worker begins its file with its first page: before it has a lease, the first process may
         kill it at any time.
         """
         writer = WarcWriter(self._files)
+        await self._describe()
         try:
+            await self._recovery.begin()
             if leads_machine(self._crawler):
                 await writer.open()
-            await self._recover()
         except (WarcError, OSError) as error:
             self._report(error)
             raise CloseSpider("warc_error") from None
         self._writer = writer
         self._counters = crawl_of(self._crawler).counters or self._counters
 
+    async def _describe(self) -> None:
+        """Set what the files say of the crawl. Of the seeds only the first process knows."""
+        crawler, crawl = self._crawler, crawl_of(self._crawler)
+        spider, settings = crawler.spider, crawler.settings
+        if crawl.assignment is None and isinstance(spider, BroadSpider):
+            crawl.seeds = await asyncio.to_thread(spider.described_seeds)
+        elif crawl.assignment is not None:
+            crawl.seeds = crawl.assignment.seeds
+        self._files.info = warcinfo(settings, crawl.crawl_id, crawl.seeds)
+        if crawl.crawl_id and spider is not None:  # else the crawl is plain Scrapy's
+            lines = settings_lines(settings, crawl.crawl_id, str(spider.name), crawl.seeds)
+            self._files.about = About(f"urn:webcrawl:{crawl.crawl_id}:settings", lines)
+
     async def process_item(self, item: Any) -> Any:
         """Return `item` once its records are written. NotArchived if that fails."""
         if not isinstance(item, Page) or self._writer is None:
             return item
         exchange = item.exchange
-        if exchange is None or exchange.body_skipped:
+        if exchange is None or exchange.body_skipped or exchange.warc:  # a capture has one line
             return item
         if self._omit is not None:
             self._omit(exchange)
@@ -138,6 +149,7 @@ class WarcPipeline:
                 capture = await asyncio.to_thread(_page_capture, item, exchange)
             capture = await self._archive(capture, self._writer)
             item.payload_digest = capture.recorded_digest or item.payload_digest
+            item.warc_filename, item.warc_record_offset = exchange.warc, exchange.offset
             self._count()
             exchange.archived = capture.has_answer
             self._unarchived += not capture.has_answer
@@ -167,7 +179,7 @@ class WarcPipeline:
         try:
             await writer.close()
             self._count()
-            await self._recover()  # files of a worker that died and was not replaced
+            await self._recovery.end()
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
                 self._report(error)
@@ -247,12 +259,7 @@ class WarcPipeline:
         """A signal handler: give each answer an exchange, whichever handler downloaded it."""
         exchange_of(response)
 
-    async def _recover(self) -> None:
-        """Recover the files of dead processes. OSError."""
-        for recovered in await asyncio.to_thread(recover, self._files.folder):
-            logger.info("%s", recovered)
-
-    def _fail(self, error: WarcError) -> None:
+    def _fail(self, error: Exception) -> None:
         """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
@@ -264,20 +271,6 @@ class WarcPipeline:
         """Make `error` the reason of exit code 1, and log it."""
         set_fatal_error(self._crawler, error)
         logger.error("%s", error)
-
-
-def warcinfo(settings: BaseSettings) -> tuple[tuple[str, str], ...]:
-    """The lines of a warcinfo record (WARC 1.1, 6.2) that follow from the settings."""
-    lines = (
-        ("software", f"webcrawl/{__version__} Scrapy/{scrapy.__version__}"),
-        ("hostname", socket.gethostname()),
-        ("operator", settings.get("WARC_OPERATOR")),
-        ("isPartOf", settings.get("WARC_COLLECTION")),
-        ("description", settings.get("WARC_DESCRIPTION")),
-        ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),
-        ("http-header-user-agent", user_agent_of(settings)),
-    )
-    return tuple((name, str(value)) for name, value in lines if value)
 
 
 def _note_position(capture: Capture, position: Position) -> None:

@@ -56,7 +56,9 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         return Opened(hub_frontier(settings, assignment.brief, rules), Orders())
     if assignment is not None:
         sock = socket.socket(fileno=assignment.descriptor)
-        return Opened(RemoteFrontier(sock, rules), Orders())
+        remote = RemoteFrontier(sock, rules)
+        remote.crawl_id = assignment.crawl
+        return Opened(remote, Orders())
     try:
         if (claim := crawl_of(crawler).claim) is not None:
             from webcrawl.config.cluster import several_from  # noqa: PLC0415  (as above)

@@ -311,8 +311,7 @@ class Pump:
             self._outage.close()
             self._gate.end()
             self.give_back_window()
-            for task in self._admitting.values():
-                task.cancel()
+            self._cancel_admissions()
         if self._frontier.is_met or self.is_cut:
             self._crawler.signals.send_catch_log(fetches_cut)
         if self.is_cut:
@@ -325,13 +324,18 @@ class Pump:
             for page_fetch in self.under_way:
                 page_fetch.settle()
 
+    def _cancel_admissions(self) -> None:
+        for lease, task in self._admitting.items():
+            if lease not in self._admissions.answers:
+                task.cancel()
+
     async def close(self) -> None:
         """Stop, hand all links and leases over, then close the frontier and the admissions."""
         for each in (self._task, self._suspicion):
             if each is not None:
                 each.cancel()
-        for task in self._admitting.values():
-            task.cancel()
+        self._cancel_admissions()
+        self._crawler.signals.send_catch_log(fetches_cut)  # sitemaps are not read any more
         await asyncio.gather(*self._admitting.values(), return_exceptions=True)
         self._count_under_way(0, 0)
         self._wind_down(time.monotonic())

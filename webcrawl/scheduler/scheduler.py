@@ -37,6 +37,7 @@ from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
 from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.counters import Counters
@@ -294,6 +295,9 @@ class Scheduler(BaseScheduler):
         counters = self.counters
         counters.links += page.links_found
         page_fetch.page = page
+        if page.status in self._policy.retry_codes and page.exchange is not None:
+            again_s = asked_to_wait_s(page.exchange)
+            page.superseded = self._policy.asks_again(page.status, link.retries, again_s)
         if 200 <= page.status < 300 and not page.wall:
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes

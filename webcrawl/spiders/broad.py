@@ -194,14 +194,23 @@ class BroadSpider(Spider):
         return
         yield  # an asynchronous generator that yields nothing
 
+    def described_seeds(self) -> list[dict[str, Any]]:
+        """The seeds as the archive describes them; [] if they cannot be used."""
+        try:
+            return self._source().described()
+        except BadSeed:
+            return []
+
+    def _source(self) -> SeedSource:
+        """BadSeed."""
+        if isinstance(self.seeds, SeedSource):
+            return self.seeds
+        return SeedSource(self.seeds, project_root())
+
     async def _open_seeds(self) -> SeedSource:
         """The seeds, read up to the first URL. CloseSpider if there is no URL."""
         try:
-            source = (
-                self.seeds
-                if isinstance(self.seeds, SeedSource)
-                else SeedSource(self.seeds, project_root())
-            )
+            source = self._source()
             await in_daemon(source.check)
         except BadSeed as error:
             self.logger.error("bad seed: %s", error)
@@ -274,6 +283,7 @@ class BroadSpider(Spider):
         parsed, page.simhash = await self._parsed(page, response, exchange)
         page.charset = parsed.charset
         page.lang = parsed.lang
+        page.title = parsed.title
         page.links = parsed.links
         page.links_found = parsed.found
         page.noarchive |= parsed.noarchive

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import hashlib
 import io
 import os
 import re
@@ -32,7 +33,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webcrawl.base.textfile import NotAFile, check_kind
 from webcrawl.frontier.outlinks import SITEMAP_MARK
@@ -45,6 +46,7 @@ ACCEPTED = (
 ACCEPTED_WHILE_RUNNING = "seeds takes files, URLs and hosts such as ufmg.br"
 MAX_LINE = 16 * 1024  # bytes; longer than any server accepts in a request line
 MAX_EXAMPLES = 10
+SHORT_LIST = 64 << 10  # bytes; of about 1,500 URLs
 
 _LIST_ENDINGS = (".txt", ".gz", ".csv", ".tsv", ".lst", ".list", ".seeds", ".urls")
 _PAGE_ENDINGS = (".html", ".htm", ".shtml", ".php", ".asp", ".aspx", ".jsp", ".pdf", ".xml")
@@ -110,6 +112,12 @@ class SeedSource:
         """Name, as in `spec`, and size in bytes of each file."""
         return [(s.name, s.size_bytes) for s in self._sources if s.size_bytes is not None]
 
+    def described(self) -> list[dict[str, Any]]:
+        """For the archive, each part of `spec`: a URL, or name, size and SHA-256 of a list, with
+        its URLs if it is short. Reads each file, 0.5 s for 1 GB; no pipe and no standard input.
+        """
+        return [_described(source) for source in self._sources]
+
     def check(self) -> None:
         """Read up to the first URL, and keep it for `batches`. BadSeed if there is no URL."""
         if not self._sources:
@@ -162,6 +170,26 @@ class SeedSource:
         self.bad += 1
         if len(self.bad_examples) < MAX_EXAMPLES:
             self.bad_examples.append(example)
+
+
+def _described(source: _Source) -> dict[str, Any]:
+    if source.open is None:
+        return {"url": source.url}
+    described: dict[str, Any] = {"list": Path(source.name).name}
+    if source.size_bytes is None:
+        return described
+    try:
+        with source.open() as file:
+            described |= {
+                "size_bytes": source.size_bytes,
+                "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+            }
+        if source.size_bytes <= SHORT_LIST:
+            with source.open() as file:
+                described["urls"] = [*SeedSource("")._read_lines(source.name, file)]
+    except OSError:  # the crawl reads it next, and says so
+        pass
+    return described
 
 
 def line_url(text: str) -> str | None:
@@ -256,8 +284,8 @@ def _source(name: str, folders: list[Path], accepted: str, *, pipes: bool) -> _S
         size_bytes = path.stat().st_size if path.is_file() else None
         return _Source(name, open=lambda: path.open("rb"), size_bytes=size_bytes)
     if (data := _packed(name)) is not None:
-        packed = io.BytesIO(data)
-        return _Source(name, open=lambda: io.BufferedReader(packed), size_bytes=len(data))
+        size_bytes = len(data)
+        return _Source(name, open=lambda: _reader(data), size_bytes=size_bytes)
     if name.lower().startswith(_SCHEMES) or "://" in name or _is_marked(name):
         url = line_url(name)
         if url is None:
@@ -271,6 +299,10 @@ def _source(name: str, folders: list[Path], accepted: str, *, pipes: bool) -> _S
             raise BadSeed(f"{_shown(name)} is a folder{hint}")
         raise BadSeed(f"there is no file {_shown(name)}{hint}")
     return _Source(name, url=url)
+
+
+def _reader(data: bytes) -> io.BufferedReader:
+    return io.BufferedReader(io.BytesIO(data))
 
 
 def _standard_input() -> io.BufferedReader:

@@ -3,10 +3,11 @@
 Knows nothing of Scrapy. In the order in which to read it:
 
 - Write a capture: `records` (an exchange becomes the bytes of its records), `payload` (the body
-  without chunk framing, for digests), `metadata` (the lines of a metadata record), `members`
-  (gzip), `files` (names, locks, rotation, durability), `writer` (the same from an event loop).
+  without chunk framing, for digests), `metadata` (the lines of a metadata record), `protocols`
+  (fields for HTTP and TLS), `members` (gzip), `files` (names, locks, rotation, durability),
+  `writer` (the same from an event loop).
 - Write its line of the index: `surt` (the key), `cdxj` (the line), `index` (the sorted file).
-- After a kill: `recovery`.
+- After a kill: `recovery`, `captures` (what the records of a file say).
 
 `webcrawl.tools.warccheck` reads and checks the files.
 """

@@ -5,7 +5,7 @@ not block the event loop. A file is called NAME.open while it is being written, 
 whole and on the disk.
 
 Invariants:
-- A file begins with its warcinfo record.
+- A file begins with its warcinfo record, and perhaps a resource record about the crawl.
 - The records of a capture are in one file, one after the other.
 - A file with an index (`index`) gets its name only after its index is on the disk.
 - After a failed write, the next write begins where the last whole capture ended.
@@ -20,8 +20,10 @@ import os
 import re
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -29,10 +31,17 @@ from webcrawl.base.synced import sync_folder
 from webcrawl.warc.cdxj import answer_of, cdxj_line
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
-from webcrawl.warc.records import Capture, Fields, capture_records, warcinfo_record
+from webcrawl.warc.records import (
+    Capture,
+    Fields,
+    capture_records,
+    resource_record,
+    warcinfo_record,
+)
 
 _BESIDE_ANSWER = 1 << 20  # bytes; more than the records of nearly all captures take beside it
 OPEN = ".open"
+_CERTIFICATES_MAX = 20_000  # remembered, 150 bytes each; then they are written once more
 
 
 class WarcError(Exception):
@@ -47,9 +56,16 @@ class Position(Struct, frozen=True, gc=False):
     size_bytes: int
 
 
+class About(NamedTuple):
+    """A resource record of each file: its URI, and the lines of its block."""
+
+    uri: str
+    lines: Sequence[tuple[str, str]]
+
+
 @dataclass(slots=True)
 class Written:
-    """The sums over all finished files, including their warcinfo records."""
+    """The sums over all finished files, including the records about them."""
 
     files: int = 0
     records: int = 0
@@ -60,8 +76,9 @@ class Written:
 class WarcFiles:
     """WARC files in one folder, one after the other.
 
-    `info` goes into each warcinfo record. `mark`: letters and digits behind the host in the names,
-    for machines that share its name.
+    `info` goes into each warcinfo record, and `about` into a resource record behind it, if it has
+    lines: set both before `open`. `mark`: letters and digits behind the host in the names, for
+    machines that share its name.
     """
 
     def __init__(
@@ -77,7 +94,7 @@ class WarcFiles:
         self.written = Written()
         self._prefix = prefix
         self._max_size = max_size_bytes
-        self._info = tuple(info)
+        self.info, self.about = tuple(info), About("", ())
         host = re.sub(r"[^A-Za-z0-9]+", "_", socket.gethostname().partition(".")[0])
         self._host = f"{host}_{mark}" if mark else host
         self._serial = 0
@@ -104,12 +121,12 @@ class WarcFiles:
         """
         try:
             file = self._file = self._file or self._begin()
-            data = _members(capture, file.id)
+            data = file.members(capture)
             size = file.size + sum(map(len, data))
             if size > self._max_size and file.captures:
                 self._finish()
                 file = self._file = self._begin()
-                data = _members(capture, file.id)
+                data = file.members(capture)
             offset = file.append_capture(capture, data)
             file.captures += 1
             file.revisits += capture.is_revisit
@@ -143,7 +160,10 @@ class WarcFiles:
         now = time.time()
         file = self._create(time.strftime("%Y%m%d%H%M%S", time.gmtime(now)))
         try:
-            file.append([member(warcinfo_record(file.id, now, file.name, self._info))])
+            records = [warcinfo_record(file.id, now, file.name, self.info)]
+            if self.about.lines:
+                records.append(resource_record(new_id(), now, file.id, *self.about))
+            file.append([*map(member, records)])
         except OSError:
             file.remove()
             raise
@@ -184,6 +204,7 @@ class _File:
         self.name = path.name
         self.id = new_id()  # of its warcinfo record
         self.size = self.records = self.captures = self.revisits = 0
+        self._certificates: set[str] = set()  # SHA-256 of those in the file
         self._path = path
         self._open_path = Path(f"{path}{OPEN}")
         if path.exists():
@@ -194,6 +215,21 @@ class _File:
         if not os.fstat(self.fd).st_nlink:  # removed by a `recovery` before the lock was held
             os.close(self.fd)
             raise FileExistsError(self._open_path)
+
+    def members(self, capture: Capture) -> list[bytes]:
+        """The records of `capture`, each a gzip member. A compressed body is not compressed again.
+
+        A certificate is in the first metadata record of the file that names it.
+        """
+        certificate, tls, known = b"", capture.exchange.tls, self._certificates
+        if tls is not None and capture.metadata and tls.fingerprint not in known:
+            certificate = tls.certificate
+            if len(known) >= _CERTIFICATES_MAX:
+                known.clear()
+            known.add(tls.fingerprint)
+        answer, *others = capture_records(capture, self.id, new_id, certificate)
+        packed = stored_member(answer) if capture.is_packed else member(answer)
+        return [packed, *map(member, others)]
 
     def append_capture(self, capture: Capture, members: list[bytes]) -> int:
         """Append the records of `capture`, the answer's first, and keep the line of the index, if
@@ -273,10 +309,3 @@ def publish(open_path: Path, path: Path) -> None:
     """Rename a file that has been synced, and sync its new name as well."""
     open_path.rename(path)
     sync_folder(path.parent)
-
-
-def _members(capture: Capture, warcinfo_id: str) -> list[bytes]:
-    """The records of `capture`, each a gzip member. A compressed body is not compressed again."""
-    answer, *others = capture_records(capture, warcinfo_id, new_id)
-    packed = stored_member(answer) if capture.is_packed else member(answer)
-    return [packed, *map(member, others)]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from itertools import chain
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.items import Original
 from webcrawl.warc.payload import without_chunks
+from webcrawl.warc.protocols import protocol_fields
 
 NewId = Callable[[], str]  # a fresh WARC-Record-ID, "<urn:uuid:...>" (5.2)
 Fields = Iterable[tuple[str, str]]
@@ -207,9 +209,29 @@ def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) ->
     return _record(fields, warc_fields((*info, *FORMAT)))
 
 
-def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> list[bytes]:
+def resource_record(
+    record_id: str, time: float, warcinfo_id: str, uri: str, lines: Fields
+) -> bytes:
+    """A record (6.4) about the crawl of a file. Its type is that of lines, which indexers leave
+    out: it is no capture.
+    """
+    fields = [
+        ("WARC-Type", "resource"),
+        ("WARC-Record-ID", record_id),
+        ("WARC-Target-URI", uri),
+        ("WARC-Date", warc_date(time)),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    return _record(fields, warc_fields(lines))
+
+
+def capture_records(
+    capture: Capture, warcinfo_id: str, new_id: NewId, certificate: bytes = b""
+) -> list[bytes]:
     """The records of one exchange: response or revisit, request, and metadata if it has lines.
 
+    `certificate`: of the server (DER), for the metadata.
     Without an answer: request and metadata, which refer to each other.
     About 40 µs and one copy of the body, without the digests.
     """
@@ -234,6 +256,8 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> list[b
     )
     records = [request]
     if capture.has_answer:
+        if not exchange.reconstructed:
+            connection += protocol_fields(exchange.http_version, exchange.tls)
         records = [_answer(capture, first_id, [*where, *connection]), request]
     if capture.metadata:
         metadata = [
@@ -243,7 +267,10 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> list[b
             ("WARC-Concurrent-To", first_id if capture.has_answer else request_id),
             ("Content-Type", "application/warc-fields"),
         ]
-        records += [_record(metadata, warc_fields(capture.metadata))]
+        lines = capture.metadata
+        if certificate:
+            lines = (*lines, ("tlsCertificate", b64encode(certificate).decode()))
+        records += [_record(metadata, warc_fields(lines))]
     return records
 
 

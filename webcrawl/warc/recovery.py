@@ -16,21 +16,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.warc.captures import is_about_file, is_answer, parts_of
 from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.files import OPEN, lock, new_index, publish
 from webcrawl.warc.index import index_path
 from webcrawl.warc.members import Member, content, whole_members
 from webcrawl.warc.records import digest_of_stream
 
-_ANSWERS = (b"WARC/1.1\r\nWARC-Type: response\r\n", b"WARC/1.1\r\nWARC-Type: revisit\r\n")
-_URIS = {"warc-target-uri", "warc-refers-to-target-uri"}  # by wget, as WARC 1.0: <http://a/>
 _STEM = r"(.+-\d{14}-\d{5,}-\w*-\d+)"
 _OURS = re.compile(_STEM + r"\.warc\.gz" + re.escape(OPEN))
 _OUR_INDEX = re.compile(_STEM + r"\.cdxj" + re.escape(OPEN))
 
 
 class Recovered(NamedTuple):
-    """One file of a dead run. `path` is None if it held only a warcinfo record: it is removed."""
+    """One file of a dead run. `path` is None if it held no capture: it is removed."""
 
     open_path: Path
     path: Path | None
@@ -74,18 +73,17 @@ def _recover_one(open_path: Path) -> Recovered | None:
             return None
         if path.exists():
             return None  # both NAME and NAME.open exist: a user must choose one
-        records = end = 0
+        records = captured = end = 0
         for member in whole_members(file):
             records += 1
+            captured += not is_about_file(member.start)
             end = member.end
             # Only the records of this project are taken apart.
-            if member.start.startswith(_ANSWERS) and (
-                line := index_line(open_path, path.name, member)
-            ):
+            if is_answer(member.start) and (line := index_line(open_path, path.name, member)):
                 index.make_room()
                 index.add(line)
         size_bytes = os.fstat(file.fileno()).st_size
-        if records < 2:  # only a warcinfo record, or less
+        if not captured:
             index_path(path).unlink(missing_ok=True)
             open_path.unlink()
             return Recovered(open_path, None, 0, size_bytes)
@@ -100,7 +98,7 @@ def index_line(file_path: Path, filename: str, member: Member) -> bytes | None:
     """The line of an index for a record of the file at `file_path`, which is or will be called
     `filename`; None if the index has no such line.
     """
-    fields, block = record_of(member)
+    fields, block = parts_of(member.start)
     start = len(member.start) - len(block)
     try:
         length = int(fields.get("content-length", ""))
@@ -116,20 +114,6 @@ def index_line(file_path: Path, filename: str, member: Member) -> bytes | None:
     if answer is None:
         return None
     return cdxj_line(answer, filename, member.offset, member.end - member.offset)
-
-
-def record_of(member: Member) -> tuple[dict[str, str], bytes]:
-    """The fields of a record, names in lower case, and what `member.start` has from its block on.
-
-    Deviation: a folded line is not joined; writers fold none of the fields that are read here.
-    """
-    head, _, block = member.start.partition(b"\r\n\r\n")
-    lines = head.decode("utf-8", "replace").split("\r\n")
-    pairs = (line.partition(":") for line in lines)
-    fields = {name.lower(): value.strip() for name, _, value in pairs}
-    for name in _URIS & fields.keys():
-        fields[name] = fields[name].strip("<>")
-    return fields, block
 
 
 def _is_still_there(fd: int, path: Path) -> bool:

@@ -11,6 +11,7 @@ are as of the last batch.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,6 +23,8 @@ from typing import TypeVar, Unpack
 
 from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.crawllog.files import CrawlLog, Place
+from webcrawl.crawllog.line import LostLine
+from webcrawl.crawllog.places import logged_offsets
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun
@@ -103,6 +106,9 @@ class LocalFrontier(Frontier):
                 " a link to it is found, or it is in the seed list"
             )
         self._executor = AdaptiveExecutor("frontier")
+        # The WARC file of the last `log_if_lost`, and the offsets of which the log has lines.
+        self._compared: tuple[str, set[int]] = ("", set())
+        self._comparing = asyncio.Lock()
         self._broken: StoreError | None = None
         # Of one of several hubs, as of the last batch: see `CrawlState`.
         self._has_mail = has_mail
@@ -172,6 +178,31 @@ class LocalFrontier(Frontier):
     async def keep_command(self, row: bytes) -> None:
         await self._run(lambda: self._state.keep_command(row), moves=False, waits=True)
 
+    @property
+    def unlogged_since(self) -> float:  # type: ignore[override]  # of the interface, an attribute
+        return self._state.unlogged_since
+
+    async def log_lost(self, lines: Sequence[bytes]) -> None:
+        await self._run(lambda: self._state.log_lost(lines), moves=False)
+
+    async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
+        log = self.log
+        if log is None:
+            return
+        async with self._comparing:  # two fetchers may name the same file
+            if self._compared[0] != warc:
+                what = log.folders, self.crawl_id, [warc]
+                try:
+                    found = await asyncio.to_thread(logged_offsets, *what)
+                except OSError as error:
+                    raise StoreError(f"the crawl log cannot be read: {error}") from None
+                self._compared = warc, found[warc]
+            logged = self._compared[1]
+            lost = [line for offset, _, line in lines if offset not in logged]
+            logged.update(offset for offset, _, _ in lines)
+            if lost:
+                await self.log_lost(lost)
+
     async def call(self, work: Callable[[CrawlState], T], *, moves: bool = True) -> T:
         """Run `work` between two batches: what a hub is asked beside the frontier's interface.
 
@@ -213,16 +244,23 @@ class LocalFrontier(Frontier):
     async def close(self) -> None:
         """End this run; a later run may resume. Waits for the batch that is under way."""
         try:
-            await self._executor.do(self._close_log, waits=True)
-            await self._executor.do(self._store.close, waits=True)
+            try:
+                await self._executor.do(self._close_log, waits=True)
+            finally:
+                await self._executor.do(self._store.close, waits=True)
         finally:
             if self._folder is not None:
                 self._folder.close()
 
     def _close_log(self) -> None:
         """Finish the crawl log, unless it has lines whose batch was not committed."""
-        if self.log is not None:
-            self.log.close() if self._broken is None else self.log.abandon()
+        if self.log is None:
+            return
+        if self._broken is not None:
+            self.log.abandon()
+            return
+        self._do(self._state.end, moves=False)
+        self.log.close()
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import ExitStack
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,7 @@ _REFUSED_WHEN_FOUND: Final[frozenset[CapReason]] = frozenset({"host_cap", "domai
 class Store:
     """All state of a crawl, as rows in `folder`; None: in memory, as long as the process lives.
 
+    created_time -- when the crawl began (UTC)
     resumed -- an earlier run began this crawl. Its hosts were asked until an unknown time
     numbers -- of the last commit of the earlier run; {} without one
     run -- how many runs of this crawl came before
@@ -77,6 +79,7 @@ class Store:
             numbers = read_numbers(self._db)
             opened.pop_all()
         self.crawl_id = crawl_id(row)
+        self.created_time = datetime.fromisoformat(row["created"]).timestamp()
         self.resumed = numbers is not None
         self.numbers: Numbers = numbers or {}
         # If the system clock was set back since the last run, all times in the rows would lie in

@@ -314,7 +314,7 @@ function groupOf(line) {
 function endOf(line) {
   const words = [line.kind === "robots" ? "robots.txt" : line.kind === "head" ? "HEAD" : ""];
   if (line.end === "dropped" || line.end === "kept") words.push(line.end + (line.reason ? ":" : ""));
-  else words.push(line.status ?? "");
+  else words.push(line.status ?? "", line.end === "retried" || line.end === "lost" ? line.end : "");
   if (line.reason) words.push(line.reason);
   if (line.wall) words.push(`wall: ${line.wall}`);
   return plain(words.filter((word) => word !== "").join(" "));

@@ -4,7 +4,8 @@ Every value comes from a hostile web, so each is data: the columns are declared,
 as parameters, and no statement is built from a value.
 
 Tables:
-- `line`: all lines that can be read. Fields that a line leaves out are NULL. `hub` is the place of
+- `line`: all lines that can be read, except those that are only of a record of the archive
+  (`retried` and `lost`). Fields that a line leaves out are NULL. `hub` is the place of
   the hub in the list of hubs.
 - `outcome`: for each URL of a page its final line, else its last one; of a page that was visited
   again (RECRAWL) the last answer that was no bot wall and not the 304 asked for: such a 304 says
@@ -64,7 +65,7 @@ _TWICE = """UNION ALL SELECT md5_number(url) FROM line WHERE kind IN ('page', 'h
 _DERIVE = """
 CREATE VIEW line AS
     SELECT *, rowid AS number FROM read
-    WHERE url IS NOT NULL AND host IS NOT NULL AND "end" IS NOT NULL;
+    WHERE url IS NOT NULL AND host IS NOT NULL AND "end" NOT IN ('retried', 'lost');
 CREATE TABLE repeated AS
     WITH kept AS (
         SELECT DISTINCT md5_number(url) AS key FROM line
@@ -149,10 +150,10 @@ def open_log(
 
 def unreadable_lines(log: duckdb.DuckDBPyConnection) -> int:
     """Lines that are not in the tables. One may be the torn last line of a killed crawl."""
-    read, kept = log.sql(
-        "SELECT (SELECT count(*) FROM read), (SELECT count(*) FROM line)"
+    (unreadable,) = log.sql(
+        'SELECT count(*) FROM read WHERE url IS NULL OR host IS NULL OR "end" IS NULL'
     ).fetchall()[0]
-    return int(read) - int(kept)
+    return int(unreadable)
 
 
 def _literal(path: Path) -> str:

@@ -24,10 +24,10 @@ from webcrawl.fetch.http1 import parse_headers, transfer_codings
 from webcrawl.parse.page import media_type_of
 from webcrawl.tools.report.words import visible_text
 from webcrawl.tools.wacz.title import title_of
+from webcrawl.warc.captures import PART_OF, parts_of
 from webcrawl.warc.cdxj import head_size, is_not_modified
 from webcrawl.warc.members import LEVEL, START_BYTES, Member, whole_members
 from webcrawl.warc.payload import unchunked
-from webcrawl.warc.recovery import record_of
 
 _CACHE_KIB = 32 << 10
 _PAGE_BYTES = 150  # of a page in a list, beside URL, title and text
@@ -115,7 +115,7 @@ class Captures:
         with path.open("rb") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             for member in whole_members(file):
-                fields, block = record_of(member)
+                fields, block = parts_of(member.start)
                 if not member.start.startswith(b"WARC/") or not _is_one(fields, block, member):
                     raise DamagedError(f"{path}: {end}: no gzip member with one WARC record")
                 self._add(fields, block)
@@ -142,7 +142,7 @@ class Captures:
         elif kind == "warcinfo":
             info = dict(map(_pair, block.split(b"\r\n")))
             self._is_ours = info.get("software", "").startswith(_OURS)
-            self.title = self.title or info.get("isPartOf", "")
+            self.title = self.title or info.get(PART_OF, "")
             self.description = self.description or info.get("description", "")
 
     def _add_answer(self, kind: str, fields: dict[str, str], time: str, block: bytes) -> None:

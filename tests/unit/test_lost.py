@@ -1,0 +1,123 @@
+"""Lines of the crawl log for answers that were archived and have none."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
+from webcrawl.crawl.lost import _file_before, unlogged
+from webcrawl.crawllog.files import CrawlLog
+from webcrawl.crawllog.line import Details, Turn, joined, to_bytes
+from webcrawl.items import Original
+from webcrawl.warc.captures import captures, crawls_of
+from webcrawl.warc.files import WarcFiles
+from webcrawl.warc.members import whole_members
+from webcrawl.warc.records import Capture
+
+ID = "20261123045012-a1b2c3"
+PLAIN = EXCHANGES["plain"]
+OF_PAGE = (*METADATA, ("fetchTimeMs", "12"))
+PAGE = replace(capture(PLAIN), metadata=OF_PAGE)
+ROBOTS = Capture(EXCHANGES["robots.txt"], "")
+SITEMAP = Capture(exchange(head(b"Content-Type: text/xml"), url="http://b.test/map.xml"), "")
+UNKEPT = replace(PAGE, has_answer=False)
+
+
+def archive(folder: Path, *captured: Capture, prefix: str = "test") -> Path:
+    """One WARC file of the crawl `ID`."""
+    info = [("software", "webcrawl/0"), ("isPartOf", "a collection"), ("isPartOf", ID)]
+    files = WarcFiles(folder, prefix, 1 << 30, info)
+    files.open()
+    for each in captured:
+        files.write(each)
+    files.close()
+    (path,) = folder.glob(f"{prefix}-*.warc.gz")
+    return path
+
+
+def log_with(folder: Path, path: Path, *offsets: int, packed: bool = False) -> list[Path]:
+    """The folder of a log that has lines of these records, and of other files."""
+    log = CrawlLog(folder, ID)
+    for offset in offsets:
+        for name in ("other.warc.gz", path.name):
+            details = to_bytes(Details(200, warc=name, offset=offset))
+            turn = Turn("", "page", "http://a.test/", "a.test", "done")
+            log.add(joined(to_bytes(turn), details))
+    log.flush()
+    if packed:
+        log.close()
+    return [folder]
+
+
+def lost(path: Path, folders: list[Path], crawl: str = ID, host: str = "") -> list[dict[str, Any]]:
+    found = unlogged([path], folders, crawl, lambda each: not host or each == host)
+    return [json.loads(line) for line in found]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_each_answer_without_a_line_gets_one(tmp_path: Path, packed: bool) -> None:
+    path = archive(tmp_path, PAGE, ROBOTS, UNKEPT, SITEMAP, PAGE)
+    at = [each.offset for each in captures(path)]
+    assert len(at) == 4
+    folders = log_with(tmp_path / "log", path, at[0], packed=packed)
+    robots, sitemap, page = lost(path, folders)
+    assert (robots["kind"], sitemap["kind"], page["kind"]) == ("robots", "sitemap", "page")
+    assert page == {
+        "time": "2023-11-14T22:13:20.123Z", "kind": "page", "url": "http://a.test/page",
+        "host": "a.test", "end": "lost", "depth": 1, "via": "http://a.test/", "status": 200,
+        "media_type": "text/html", "digest": PAGE.payload_digest, "ip": "192.0.2.1",
+        "warc": path.name, "offset": at[3],
+    }  # fmt: skip
+    assert [each["offset"] for each in lost(path, folders, host="b.test")] == [at[2]]
+    assert len(lost(path, folders, crawl="20261123045012-ffffff")) == 4, "of another crawl's log"
+
+
+def test_a_revisit_has_a_line(tmp_path: Path) -> None:
+    original = Original("http://a.test/first", 1.0, PAGE.payload_digest)
+    path = archive(tmp_path, replace(capture(encrypted(PLAIN), original), metadata=OF_PAGE))
+    (line,) = lost(path, [])
+    assert (line["url"], line["status"]) == ("https://a.test/page", 200)
+    assert "media_type" not in line
+
+
+def test_a_file_that_is_cut_within_a_page_has_its_line(tmp_path: Path) -> None:
+    """Of the page only the response is whole: its metadata is missing."""
+    path = archive(tmp_path, ROBOTS, PAGE)
+    ends = [each.end for each in whole_members(io.BytesIO(path.read_bytes()))]
+    os.truncate(path, ends[3] + 5)
+    robots, page = lost(path, [])
+    assert (robots["kind"], page["kind"]) == ("robots", "page")
+    assert "depth" not in page
+
+
+def test_names_are_found_however_they_are_written(tmp_path: Path) -> None:
+    path = archive(tmp_path, PAGE, prefix='café"\\')
+    (offset,) = (each.offset for each in captures(path))
+    assert lost(path, log_with(tmp_path / "log", path, offset)) == []
+    assert len(lost(path, log_with(tmp_path / "other", path, offset + 1))) == 1
+
+
+def test_a_file_knows_its_crawl(tmp_path: Path) -> None:
+    path = archive(tmp_path, PAGE)
+    assert crawls_of(path) == ["a collection", ID]
+    path.write_bytes(path.read_bytes()[:20])
+    assert crawls_of(path) == []
+
+
+def test_the_file_before_is_of_the_same_process(tmp_path: Path) -> None:
+    names = [
+        f"web-[x]-20261123045012-{serial:05d}-host_{mark}-17.warc.gz"
+        for serial in (1, 2, 3)
+        for mark in ("aa", "bb")
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    assert [each.name for each in _file_before(tmp_path / f"{names[4]}.open")] == [names[2]]
+    assert _file_before(tmp_path / names[0].replace("00001", "00000")) == []
