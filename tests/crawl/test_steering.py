@@ -82,7 +82,7 @@ def assert_ended(result: Result) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"HEAD_FIRST": 1, "FRONTIER_ORDER": "opic", "KEEP_ALIVE": 5},
+        {"HEAD_FIRST": 1, "FRONTIER_ORDER": "opic"},
         {"CRAWL_PROCESSES": 3, "CONCURRENT_REQUESTS": 3, "FRONTIER_ACTIVE_HOSTS": 10},
     ],
     ids=["one process", "three processes"],
