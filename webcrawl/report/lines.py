@@ -21,7 +21,7 @@ from webcrawl.base.wording import printable
 from webcrawl.frontier.counters import NO_VISITS, Counters
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.cluster.views import Whole
+    from webcrawl.cluster.views import CrawlTotals
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
@@ -121,7 +121,7 @@ def visits_line(counters: Counters) -> str:
     )
 
 
-def hubs_text(whole: Whole) -> str:
+def hubs_text(whole: CrawlTotals) -> str:
     """The hubs of a crawl, and those that are away."""
     hubs = len(whole.hubs)
     if not whole.away:
@@ -130,7 +130,7 @@ def hubs_text(whole: Whole) -> str:
     return f"{hubs - len(whole.away)} of {hubs} hubs ({away})"
 
 
-def whole_line(whole: Whole) -> str:
+def whole_line(whole: CrawlTotals) -> str:
     """The crawl of all hubs in one line."""
     c = whole.counters
     return (
@@ -139,7 +139,7 @@ def whole_line(whole: Whole) -> str:
     )
 
 
-def whole_summary(whole: Whole) -> list[str]:
+def whole_summary(whole: CrawlTotals) -> list[str]:
     """The lines below the summary of a hub: what all have done."""
     lines = [
         "",
@@ -151,7 +151,7 @@ def whole_summary(whole: Whole) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def whole_values(whole: Whole) -> dict[str, Any]:
+def whole_values(whole: CrawlTotals) -> dict[str, Any]:
     """The crawl of all hubs as JSON values (docs/watching.md)."""
     return {
         "hub": whole.hub,

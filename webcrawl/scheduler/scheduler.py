@@ -211,7 +211,7 @@ class Scheduler(BaseScheduler):
         return self._pump.outbox.has_large
 
     def next_request(self) -> Request | None:
-        while (lease := self._pump.take()) is not None:
+        while (lease := self._pump.next_lease()) is not None:
             page_fetch = PageFetch(lease, time.monotonic())
             self._pump.under_way.add(page_fetch)
             try:

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar, Unpack
 
 from webcrawl.base.executor import AdaptiveExecutor
-from webcrawl.crawllog.files import CrawlLog, Place
+from webcrawl.crawllog.files import CrawlLog, LogError, Place
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.disk.database import is_begun
@@ -70,7 +70,7 @@ class LocalFrontier(Frontier):
         StoreError. `in_memory`: without a folder.
         """
         now, utc_s = given.get("now", 0.0), given.get("utc_s", 0.0)
-        has_mail = given.get("abroad") is not None
+        has_mail = given.get("partition") is not None
         with ExitStack() as opened:
             self._folder = None if in_memory else JobFolder(jobdir)
             path = None
@@ -222,7 +222,10 @@ class LocalFrontier(Frontier):
     def _close_log(self) -> None:
         """Finish the crawl log, unless it has lines whose batch was not committed."""
         if self.log is not None:
-            self.log.close() if self._broken is None else self.log.abandon()
+            try:
+                self.log.close() if self._broken is None else self.log.abandon()
+            except LogError as error:
+                raise StoreError(str(error)) from None
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""
