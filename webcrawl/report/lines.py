@@ -13,11 +13,10 @@ MB and Mbps are powers of ten, as is usual for bits per second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.base.wording import printable
+from webcrawl.base.wording import by_reason, printable
 from webcrawl.frontier.counters import NO_VISITS, Counters
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
@@ -191,14 +190,6 @@ def only_sitemaps_share(counters: Counters) -> float:
     """
     pages = counters.crawled - sum(counters.visits[kind] for kind in _ANSWERED)
     return min(counters.sitemaps["only"] / pages, 1.0) if pages > 0 else 0.0
-
-
-def by_reason(counts: Mapping[str, int]) -> str:
-    """The total, and the count of each reason, the most frequent first."""
-    some = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
-    reasons = ", ".join(f"{reason} {n}" for n, reason in some)
-    total = sum(n for n, _ in some)
-    return f"{total} ({reasons})" if some else "0"
 
 
 def mean_request_s(counters: Counters) -> float:
