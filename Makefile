@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
-.PHONY: help demo crawl cluster bench pictures install check test fuzz lint ruff format clean
+.PHONY: help demo crawl contact cluster bench pictures install check test fuzz lint ruff format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,13 +21,15 @@ demo: $(VENV)/.scan ## crawl a simulated web for a minute, and let it judge the 
 
 SITE ?= ufmg.br
 ARCHIVE := crawl/$(SITE)
-crawl: $(VENV)/.scan ## crawl ten pages of a real site in five minutes: make crawl SITE=ufmg.br CONTACT=you@example.org
-	@test -n "$(CONTACT)" || { echo "say who asks: make crawl SITE=$(SITE) CONTACT=you@example.org" >&2; exit 2; }
+crawl: contact $(VENV)/.scan ## crawl ten pages of a real site in five minutes: make crawl SITE=ufmg.br CONTACT=you@example.org
 	$(BIN)/scrapy crawl broad -a seeds=$(SITE) -s SCOPE_SUFFIXES=$(SITE) -s CLOSESPIDER_PAGECOUNT=10 \
 		-s JOBDIR=$(ARCHIVE)/job -s WARC_DIR=$(ARCHIVE) -s LOG_LEVEL=WARNING \
 		-s USER_AGENT="mycrawl/1.0 (+$(CONTACT))" $(OPTIONS)
 	@echo "It left, in $(ARCHIVE): WARC files with an index, the crawl log, the report, and the state that the same command resumes:"
 	@ls -lh $(ARCHIVE)
+
+contact:  # before anything is installed
+	@test -n "$(CONTACT)" || { echo "say who asks: make crawl SITE=$(SITE) CONTACT=you@example.org" >&2; exit 2; }
 
 cluster: $(VENV)/.scan ## crawl a simulated web with a hub and two fetchers, kill some, and let the web judge them (needs nats-server)
 	@$(BIN)/python -m benchmarks.demo_cluster

@@ -264,11 +264,11 @@ class _NoThread:
 
 def _run_at_once(executor: Any, job: Any) -> None:
     """In place of `AdaptiveExecutor._send`."""
-    from webcrawl.base.executor import _run_job, _settle  # noqa: PLC0415
+    from webcrawl.base.executor import _run_job, _set_result  # noqa: PLC0415
 
     done: list[Any] = []
     _uncounted(lambda: done.append(_run_job(job)))
-    asyncio.get_running_loop().call_soon(_settle, *done)
+    asyncio.get_running_loop().call_soon(_set_result, *done)
 
 
 async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:

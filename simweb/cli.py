@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from simweb import survey
+from simweb.features import select
 from simweb.ledger import Rules, faults
 from simweb.model import FEATURES
 from simweb.options import add_options, values
@@ -63,6 +64,7 @@ def options(args: argparse.Namespace) -> Options:
     for name, port in serving.items():
         if name.endswith("port") and not 0 <= port <= 65535:
             raise ValueError(f"--{name.replace('_', '-')} {port}: ports are 0 to 65535")
+    select(args.features, FEATURES)  # before a socket is bound
     if args.survey:
         spec = survey.spec(args.survey, args.seed, args.page_bytes, args.menu)
     else:

@@ -137,8 +137,9 @@ class Connection(asyncio.Protocol):
         )
         if self._web.journal is not None:
             self._name, text = name, fields.decode("latin-1")
-            what = {"ip": self._ip, "method": method, "target": target, "fields": text}
-            self._web.note(self._web.journal, name, at=now, **what)
+            peer = self._transport.get_extra_info("peername")[1]
+            what = {"at": now, "ip": self._ip, "peer": peer, "method": method, "target": target}
+            self._web.note(self._web.journal, name, **what, fields=text)
         if host is None or method not in ("GET", "HEAD"):
             reply = answer(400 if host is None else 405)
         else:

@@ -36,6 +36,7 @@ class ProxyServer:
     def __init__(self, resolve: Callable[[str], str], login: str = "") -> None:
         self.log: list[Asked] = []
         self.heads: list[bytes] = []  # of http requests, as they came
+        self.ports: set[int] = set()  # its own ends of connections to servers
         self.answers: dict[str, bytes] = {}  # by host: what the proxy answers in its place
         self._resolve = resolve
         self._wanted = b"Basic " + b64encode(login.encode()) if login else b""
@@ -129,6 +130,7 @@ class ProxyServer:
             lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Proxy-")]
             theirs[1].write(b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *lines[1:]]))
         self._writers.add(theirs[1])
+        self.ports.add(theirs[1].get_extra_info("sockname")[1])
         try:
             await asyncio.gather(_pipe(reader, theirs[1]), _pipe(theirs[0], writer))
         finally:

@@ -76,7 +76,6 @@ CLUSTER_HUBS = 1
 CLUSTER_CHECKPOINTS = None
 CLUSTER_SHARED_ADDRESSES: list[str] = []
 DOWNLOAD_TIMEOUT = 15
-KEEP_ALIVE = 15.0  # idle time-out of a connection, if delays are shorter
 DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0  # no warning: large pages are cut and counted
 REDIRECT_MAX_TIMES = 20

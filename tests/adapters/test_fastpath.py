@@ -17,9 +17,9 @@ from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.http import Response
 from scrapy.signalmanager import SignalManager
 
+from webcrawl.crawl.receivers import Signals
 from webcrawl.fastpath import engine
 from webcrawl.fastpath.extension import FastPath
-from webcrawl.fastpath.receivers import Signals
 
 
 def opened() -> Any:

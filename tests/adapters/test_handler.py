@@ -128,7 +128,7 @@ def test_a_request_without_headers_gets_the_defaults() -> None:
         b"Accept: text/html",
         b"Accept-Language: en",
         b"Accept-Encoding: gzip, deflate",
-        b"Connection: close",
+        b"Connection: keep-alive",
         b"",
         b"",
     ]

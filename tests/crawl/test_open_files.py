@@ -29,7 +29,7 @@ def limited(files: int) -> tuple[str, ...]:
 
 def test_too_few_open_files_are_no_failure_of_a_host(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        result = crawl(tmp_path, web=web, within=limited(128), KEEP_ALIVE=0)
+        result = crawl(tmp_path, web=web, within=limited(128))
         assert_faultless(web)
     assert_clean(result)
     assert result.exit_code == 0, result.log[-3000:]
@@ -47,7 +47,6 @@ def test_running_out_of_files_loses_no_page(tmp_path: Path) -> None:
             web=web,
             within=("env", f"PYTHONPATH={tmp_path}", *limited(128)),
             program=("greedy",),
-            KEEP_ALIVE=0,
         )
         assert_faultless(web)
     assert_clean(result)

@@ -82,7 +82,7 @@ def assert_ended(result: Result) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"HEAD_FIRST": 1, "FRONTIER_ORDER": "opic", "KEEP_ALIVE": 5},
+        {"HEAD_FIRST": 1, "FRONTIER_ORDER": "opic"},
         {"CRAWL_PROCESSES": 3, "CONCURRENT_REQUESTS": 3, "FRONTIER_ACTIVE_HOSTS": 10},
     ],
     ids=["one process", "three processes"],
@@ -188,7 +188,7 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(tmp_path: Path) -> None:
 
 def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        settings = few(2) | failing(tmp_path, "settle", in_worker=True)
+        settings = few(2) | failing(tmp_path, "wait_until_sent", in_worker=True)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         assert crawl.ctl("pause").startswith("paused")
         crawl.until("Process 2 is started again")
@@ -226,7 +226,7 @@ def test_a_command_that_fails_is_answered_and_another_one_repairs_it(tmp_path: P
 def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
-        settings = few(2) | failing(tmp_path, "settle", in_worker=False)
+        settings = few(2) | failing(tmp_path, "wait_until_sent", in_worker=False)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         answer = crawl.refusal("deny", *hosts[::2])
         assert "allow and deny hold for URLs in line, and are kept for later runs" in answer

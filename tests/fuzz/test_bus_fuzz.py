@@ -80,7 +80,7 @@ def receive(data: bytes) -> None:
     value_or_fault(peers._read, data)
     message = value_or_fault(packets.read_by_fetcher, data)
     if isinstance(message, BriefPart):
-        value_or_fault(lambda _: BriefParts().take(message), data)
+        value_or_fault(lambda _: BriefParts().add(message), data)
 
 
 def record_of(data: bytes, kind: type[Any]) -> object:

@@ -13,7 +13,10 @@ from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import canonicalize
 
 SIZE = 1_000_000
-TYPES = ["text/html", "text/html; charset=iso-2022-jp", "application/xhtml+xml; charset=utf-16"]
+TYPES = [
+    "text/html", "text/html; charset=iso-2022-jp", "application/xhtml+xml; charset=utf-16",
+    "application/rss+xml",
+]  # fmt: skip
 
 PIECES = [
     b"<", b">", b'"', b"'", b"=", b"/", b" ", b"-", b"&", b"x", b"\0", b"\xe9", b"\n",
@@ -22,6 +25,7 @@ PIECES = [
     b"</template>", b"<iframe src=x>", b"<meta ", b"<meta charset=", b"<base href=y>", b"&#1;",
     b"<meta http-equiv=refresh content='0;url=x'>", b"<link rel=next href=", b'<div a ="',
     b"<option>", b"<div>", b'<b x="" ',
+    b"<rss>", b"<feed>", b"<item>", b"<link>http://a/", b"</link>", b"<![CDATA[", b"]]>",
     b'<b x="y"', b'<a href="x" b="c"', b' b="c"',
 ]  # fmt: skip
 

@@ -86,7 +86,7 @@ class Hub:
 
 @dataclass
 class Others:
-    """A `mailbox.Abroad`."""
+    """A `mailbox.Partition`."""
 
     world: SharedWorld
     hub: int
@@ -120,7 +120,7 @@ class Cluster:
         caps = Caps(per_host=setup.cap, per_ip=setup.cap)
         policy = setup.policy(rules)
         if self.folder is None:
-            return memory_frontier(policy, ordering=ordering, caps=caps, abroad=others)
+            return memory_frontier(policy, ordering=ordering, caps=caps, partition=others)
         return LocalFrontier(
             Path(self.folder, str(hub)),
             policy,
@@ -129,7 +129,7 @@ class Cluster:
             active_max=setup.active_max,
             now=now,
             utc_s=12345.0,
-            abroad=others,
+            partition=others,
         )
 
     @property

@@ -135,7 +135,7 @@ class Hub:
         if told.using is not None:
             self.owner.uses(sender, told.using, now)
         for ended in told.ended:
-            self.owner.end(sender, ended, now)
+            self.owner.end_turn(sender, ended, now)
         for address in told.wishes:
             self.owner.wish(sender, address, now)
         for turn in told.turns:
@@ -169,15 +169,15 @@ class Hub:
 
     def _take(self, address: str) -> None:
         now = self.world.now
-        at = self.asker.take(address, now)
+        at = self.asker.acquire(address, now)
         if at and self.number in self.out:  # a turn of our own comes at once
             self.say()
-            at = self.asker.take(address, now)
+            at = self.asker.acquire(address, now)
         self.again_at[address] = at
         assert at == 0.0 or now < at <= now + AGAIN_S
         if at == 0.0 and self.world.cap and not self.asker.take_page(address):
             assert self.asker.is_full(address), "a URL would be dropped"
-            self.asker.give_back(address, now)
+            self.asker.cancel(address, now)
             self.again_at[address] = now + 1.0
         elif at == 0.0:
             self.unsent.add(address)

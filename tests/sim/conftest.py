@@ -16,7 +16,7 @@ def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """All clocks are the loop's, and threads are calls."""
 
     def run_at_once(self: Any, job: Any) -> None:
-        executor._settle(executor._run_job(job))
+        executor._set_result(executor._run_job(job))
 
     monkeypatch.setattr(time, "monotonic", now)
     monkeypatch.setattr(time, "process_time", lambda: 0.0)

@@ -193,9 +193,9 @@ class HubMachine(Machine):
     ) -> None:
         bus, new_name = SimBus(net), _names(net.random)
         self.several = several_hubs(bus, folder, number, hubs, new_name) if hubs > 1 else None
-        abroad = self.several.abroad if self.several else None
+        partition = self.several.partition if self.several else None
         addresses = self.several.addresses if self.several else None
-        self.own = own_frontier(folder, DELAY_S, SILENCE_S, abroad, addresses)
+        self.own = own_frontier(folder, DELAY_S, SILENCE_S, partition, addresses)
         self.server = FrontierServer(self.own, target=judge.target)
         super().__init__(web, judge, self.server, net.random, bus)
         self.refusal = ""

@@ -24,7 +24,7 @@ from webcrawl.frontier.lease import (
     Returned,
     Step,
 )
-from webcrawl.frontier.mailbox import Abroad
+from webcrawl.frontier.mailbox import Partition
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import RemoteFrontier
@@ -181,7 +181,7 @@ def own_frontier(
     folder: Path,
     delay_s: float = DELAY_S,
     others_ask_s: float = 0.0,
-    abroad: Abroad | None = None,
+    partition: Partition | None = None,
     addresses: Addresses | None = None,
 ) -> LocalFrontier:
     polite = Politeness(delay_s=delay_s, ip_delay_s=IP_DELAY_S)
@@ -191,7 +191,7 @@ def own_frontier(
         now=now(),
         utc_s=UTC_S,
         others_ask_s=others_ask_s,
-        abroad=abroad,
+        partition=partition,
         addresses=addresses,
     )
 

@@ -194,7 +194,7 @@ class Hub:
             is_page = not self.world.cap or self.addresses.take_page(address)
             if not is_page:  # the address is full: the page is dropped
                 assert self.addresses.is_full(address)
-                self.addresses.give_back(address, now())
+                self.addresses.cancel(address, now())
                 self._in_use.discard(address)
                 await self._sleep(0.5)
                 continue
@@ -205,7 +205,7 @@ class Hub:
             await self.bus.goes_on()
             at = now() + 0.3
             if self.peers.serves and address not in self._in_use:  # `workbench` parks the host
-                at = self.addresses.take(address, now())
+                at = self.addresses.acquire(address, now())
                 if at == 0.0:
                     if self.world.ip_delay_s:
                         self._in_use.add(address)
@@ -375,7 +375,7 @@ def test_what_is_not_used_is_given_back_and_forgotten() -> None:
         here = asker_of(world, ADDRESSES[0])
         there = world.hubs[1 - here.number]
         there.wants(ADDRESSES[0])
-        here.addresses.take(ADDRESSES[0], now())  # its host does not come again
+        here.addresses.acquire(ADDRESSES[0], now())  # its host does not come again
         await asyncio.sleep(10.0 + GRACE_S)
         assert len(world.judge.asked) >= 10
         for hub in world.hubs:
@@ -403,14 +403,14 @@ def test_a_cap_is_met_exactly(ip_delay_s: float) -> None:
 def test_a_hub_that_ends_gives_its_turns_back() -> None:
     async def test(world: World) -> None:
         here = asker_of(world, ADDRESSES[0])
-        here.addresses.take(ADDRESSES[0], now())
+        here.addresses.acquire(ADDRESSES[0], now())
         await asyncio.sleep(2 * BATCH_S)
-        assert here.addresses.take(ADDRESSES[0], now()) == 0.0
-        here.addresses.give_back(ADDRESSES[0], now())
+        assert here.addresses.acquire(ADDRESSES[0], now()) == 0.0
+        here.addresses.cancel(ADDRESSES[0], now())
         await here.addresses.close()
         await asyncio.sleep(BATCH_S)
         owner = world.hubs[1 - here.number].addresses
-        assert owner.take(ADDRESSES[0], now()) == 0.0
+        assert owner.acquire(ADDRESSES[0], now()) == 0.0
 
     calm(test)
 
@@ -419,7 +419,7 @@ def test_shared_addresses_and_hosts_behind_a_proxy_need_no_turn() -> None:
     async def test(world: World) -> None:
         for address in ("198.51.100.1", f"{STAND_IN}1"):
             for hub in world.hubs:
-                assert hub.addresses.take(address, now()) == 0.0
+                assert hub.addresses.acquire(address, now()) == 0.0
                 assert hub.addresses.take_page(address)
                 assert not hub.addresses.is_full(address)
 
@@ -497,22 +497,22 @@ def _offer_at_once(self: Owner, *args: Any) -> None:
 
 def clocks_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A turn that has ended sets no clock."""
-    real = Owner.end
+    real = Owner.end_turn
 
     def end(self: Owner, hub: int, ended: Ended, at: float) -> None:
         real(self, hub, ended._replace(next_at=at), at)
 
-    patch.setattr(Owner, "end", end)
+    patch.setattr(Owner, "end_turn", end)
 
 
 def pages_used_twice(patch: pytest.MonkeyPatch) -> None:
     """A turn that has ended brings a page back that was used."""
-    real = Owner.end
+    real = Owner.end_turn
 
     def end(self: Owner, hub: int, ended: Ended, at: float) -> None:
         real(self, hub, ended._replace(pages=ended.pages + 1), at)
 
-    patch.setattr(Owner, "end", end)
+    patch.setattr(Owner, "end_turn", end)
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,15 @@ class Hub:
         self.epoch += 1
         self.bus = SimBus(self.net)
         self.peers = peers_of(self.bus, self.claim)
-        abroad, mail_after = OtherHubs(self.number, self.hubs), self.claim.mail_after
-        self.frontier = LocalFrontier(self.folder, now=now(), abroad=abroad, mail_after=mail_after)
+        partition, mail_after = OtherHubs(self.number, self.hubs), self.claim.mail_after
+        self.frontier = LocalFrontier(
+            self.folder, now=now(), partition=partition, mail_after=mail_after
+        )
         self._watch(self.frontier)
         self.courier = Courier(
             self.peers,
             self.frontier,
-            is_ours=lambda host: abroad.hub_of(host) is None,
+            is_ours=lambda host: partition.hub_of(host) is None,
             on_applied=lambda: None,
             refuse=lambda why: setattr(self, "refusal", why),
             clock=now,

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.cluster.address import Address, Server
+from webcrawl.cluster.address import Address, BusServer
 from webcrawl.cluster.bus import NatsBus
 
 SECRET = "s3cr3t"
 
 
 def test_addresses(tmp_path: Path) -> None:
-    assert Address.parse("nats://a") == Address((Server("a", 4222),), name="webcrawl")
+    assert Address.parse("nats://a") == Address((BusServer("a", 4222),), name="webcrawl")
     address = Address.parse("nats://me:p%2Fw,%40x@a:1,b-c.example,[2001:db8::1]:3?replicas=3")
     assert address.servers == (
-        Server("a", 1),
-        Server("b-c.example", 4222),
-        Server("2001:db8::1", 3),
+        BusServer("a", 1),
+        BusServer("b-c.example", 4222),
+        BusServer("2001:db8::1", 3),
     )
     assert (address.user, address.password, address.replicas) == ("me", "p/w,@x", 3)
     assert str(address) == "nats://a:1,b-c.example:4222,[2001:db8::1]:3"
@@ -33,7 +33,7 @@ def test_addresses(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
 def test_a_path_is_the_name_of_the_crawl(name: str) -> None:
     address = Address.parse(f"nats://u:{SECRET}@a,nats://b/{name}?replicas=1")
-    assert (address.name, address.servers[1], address.replicas) == (name, Server("b", 4222), 1)
+    assert (address.name, address.servers[1], address.replicas) == (name, BusServer("b", 4222), 1)
     assert str(address) == f"nats://a:4222,b:4222/{name}"
 
 

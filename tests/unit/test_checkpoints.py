@@ -87,7 +87,7 @@ def host_in(hub: int) -> str:
 
 def hub_in(jobdir: Path) -> LocalFrontier:
     policy = Policy(politeness=Politeness(0.0, 0.0))
-    return LocalFrontier(jobdir, policy, abroad=OtherHubs(HUB, HUBS))
+    return LocalFrontier(jobdir, policy, partition=OtherHubs(HUB, HUBS))
 
 
 async def put(frontier: LocalFrontier, *names: str, hub: int = HUB) -> None:

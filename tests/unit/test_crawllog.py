@@ -17,6 +17,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Link
+from webcrawl.frontier.store import StoreError
 
 ID = "20261123045012-a1b2c3"
 
@@ -193,6 +194,15 @@ async def test_a_frontier_commits_the_place_of_its_log_before_the_first_line(
     await last.close()
     assert written(tmp_path / "b") == []
     assert written(tmp_path / "c") == [2]
+
+
+async def test_a_log_that_another_run_has_removed_is_one_line_at_the_end(tmp_path: Path) -> None:
+    """A copy of the JOBDIR has finished the file, since both have one REPORT_DIR."""
+    frontier = LocalFrontier(tmp_path / "job", log_folder=tmp_path)
+    for path in tmp_path.glob("crawl-*.jsonl"):
+        path.unlink()
+    with pytest.raises(StoreError, match=r"^REPORT_DIR = .* cannot be written: No such file"):
+        await frontier.close()
 
 
 def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:

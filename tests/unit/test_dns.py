@@ -16,7 +16,7 @@ from simweb.dns import both_on_one_port
 from tests.closing import close
 from webcrawl.admission import dns, dnsclient
 from webcrawl.admission.dns import Resolution, ResolutionFailed, Resolver, read_server
-from webcrawl.admission.dnsclient import Server
+from webcrawl.admission.dnsclient import NameServer
 
 A, AAAA, CNAME = 1, 28, 5
 TIMEOUT_S = 0.15  # for a server that does not answer
@@ -411,15 +411,15 @@ async def test_names_are_sent_unchanged(host: str) -> None:
 @pytest.mark.parametrize(
     ("text", "server"),
     [
-        ("8.8.8.8", Server("8.8.8.8", 53)),
-        (" 127.0.0.1:5353 ", Server("127.0.0.1", 5353)),
-        ("::1", Server("::1", 53)),
-        ("2001:db8::1", Server("2001:db8::1", 53)),
-        ("[::1]", Server("::1", 53)),
-        ("[::1]:5353", Server("::1", 5353)),
+        ("8.8.8.8", NameServer("8.8.8.8", 53)),
+        (" 127.0.0.1:5353 ", NameServer("127.0.0.1", 5353)),
+        ("::1", NameServer("::1", 53)),
+        ("2001:db8::1", NameServer("2001:db8::1", 53)),
+        ("[::1]", NameServer("::1", 53)),
+        ("[::1]:5353", NameServer("::1", 5353)),
     ],
 )
-def test_server(text: str, server: Server) -> None:
+def test_server(text: str, server: NameServer) -> None:
     assert read_server(text) == server
 
 
@@ -449,14 +449,14 @@ async def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     conf.write_text("; comment\nnameserver 127.0.0.9\nsearch br\nnameserver\nnameserver ::1\n")
     monkeypatch.setattr(dns, "HOSTS_FILE", hosts)
     monkeypatch.setattr(dns, "RESOLV_CONF", conf)
-    assert dns.system_servers() == [Server("127.0.0.9"), Server("::1")]
+    assert dns.system_servers() == [NameServer("127.0.0.9"), NameServer("::1")]
 
     resolver = Resolver()
     assert (await resolver.resolve("a.br", 0.0)).addresses == ("127.0.0.7", "::1")
     assert (await resolver.resolve("b.br", 0.0)).addresses == ("::1",)
     await resolver.close()
     conf.unlink()
-    assert dns.system_servers() == [Server("127.0.0.1")]
+    assert dns.system_servers() == [NameServer("127.0.0.1")]
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, Answer, query, question, read_answer
+from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, DnsAnswer, query, question, read_answer
 
 ASKED = question("a.br", TYPE_A)
 NAME = b"\xc0\x0c"  # a pointer to the question's name
@@ -33,13 +33,13 @@ def test_question_and_query() -> None:
 
 def test_addresses_in_order_with_the_least_ttl() -> None:
     answer = read_answer(message(address("192.0.2.2", 90), address("192.0.2.1", 30)), ASKED)
-    assert answer == Answer(("192.0.2.2", "192.0.2.1"), 30)
+    assert answer == DnsAnswer(("192.0.2.2", "192.0.2.1"), 30)
 
 
 def test_aliases_count_by_their_ttl() -> None:
     alias = record(b"\x01x\xc0\x0e", record_type=5, ttl_s=10)
     answer = read_answer(message(alias, address("192.0.2.1", name=b"\x01x\xc0\x0e")), ASKED)
-    assert answer == Answer(("192.0.2.1",), 10)
+    assert answer == DnsAnswer(("192.0.2.1",), 10)
 
 
 def test_ipv6() -> None:
@@ -77,7 +77,7 @@ def test_the_echoed_question_may_be_in_another_case() -> None:
     ],
 )
 def test_problems(octets: bytes, problem: str) -> None:
-    assert read_answer(octets, ASKED) == Answer(problem=problem)
+    assert read_answer(octets, ASKED) == DnsAnswer(problem=problem)
 
 
 def test_the_addresses_of_a_truncated_answer_are_enough() -> None:

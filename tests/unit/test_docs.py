@@ -1,8 +1,9 @@
-"""The pages' references: links, anchors, paths of files and import paths lead somewhere."""
+"""The pages: links, anchors, paths of files and import paths lead somewhere; tables are whole."""
 
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from pkgutil import iter_modules, resolve_name
 
@@ -72,9 +73,18 @@ def missing_objects(page: Path) -> Iterator[str]:
                 yield code
 
 
+def torn_tables(page: Path) -> Iterator[str]:
+    """Rows that no heading of a table is above, since an empty line came between."""
+    before = ""
+    for row, below in pairwise(text_of(page).splitlines()):
+        if row.startswith("|") and not before.startswith("|") and not below.startswith("| --"):
+            yield row
+        before = row
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_each_reference_of_a_page_leads_somewhere(page: Path) -> None:
-    faults = [*broken_links(page)]
+def test_each_reference_of_a_page_leads_somewhere_and_each_table_is_whole(page: Path) -> None:
+    faults = [*broken_links(page), *torn_tables(page)]
     if page.name not in OF_THE_PAST:
         faults += [*missing_files(page), *missing_objects(page)]
     assert faults == []

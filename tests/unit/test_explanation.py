@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from scrapy.settings import Settings
+from scrapy.utils.test import get_crawler
 
 from tests.contracts.frontier import FOREVER, Driver, link
+from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, Steered
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -32,6 +34,7 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS, Level
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.live.livecrawl import LiveCrawl, RefusalError
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.tools.explain.explanation import explained_by_crawl, of_scope
@@ -420,3 +423,11 @@ def test_the_frontier_of_a_crawl_does_not_wait_for_scope_and_rules() -> None:
     assert scope == "Out of scope: a rule of SCOPE_RULES refuses it: odd."
     assert known[0].startswith("Waiting at level 1")
     assert threads.isdisjoint({"frontier", threading.main_thread().name})
+
+
+async def test_a_setting_that_cannot_be_used_is_one_line_for_the_live_page(tmp_path: Path) -> None:
+    crawler = get_crawler(settings_dict={"URLLENGTH_LIMIT": "x"})
+    crawl_of(crawler).frontier = frontier = LocalFrontier(tmp_path)
+    with pytest.raises(RefusalError, match=r"^URLLENGTH_LIMIT = .x. cannot be used"):
+        await LiveCrawl(crawler).explain("http://a.test/")
+    await frontier.close()

@@ -75,7 +75,7 @@ def adaptive(weights: list[float]) -> float:
         return planned_s[page]
 
     return freshness(
-        weights, decide, lambda now, more: marginal.steer(now, PAGES, is_more_due=more)
+        weights, decide, lambda now, more: marginal.adjust(now, PAGES, is_more_due=more)
     )
 
 

@@ -95,7 +95,7 @@ async def test_a_request_that_is_connecting_begins_again() -> None:
         await asyncio.sleep(0)
         assert client.active == 1
         gate.shut()
-        assert await gate.settle() == 0
+        assert await gate.wait_until_sent() == 0
         await turns()
         assert server.requests == 0
         gate.open()
@@ -137,7 +137,7 @@ async def test_settling_waits_for_the_answers_of_requests_that_are_sent() -> Non
         sent = fetching(client, server)
         await server.was_asked.wait()
         gate.shut()
-        settling = asyncio.create_task(gate.settle())
+        settling = asyncio.create_task(gate.wait_until_sent())
         await turns()
         assert not settling.done()
         server.may_answer.set()
@@ -155,8 +155,8 @@ async def test_settling_does_not_wait_for_a_server_that_does_not_answer(
         sent = fetching(client, server)
         await server.was_asked.wait()
         gate.shut()
-        assert await gate.settle(lambda url: "elsewhere" in url) == 0
-        assert await gate.settle() == 1
+        assert await gate.wait_until_sent(lambda url: "elsewhere" in url) == 0
+        assert await gate.wait_until_sent() == 1
         server.may_answer.set()
         assert (await sent).status == 200
 
@@ -260,7 +260,7 @@ async def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not
     await gate.wait(url)
 
 
-@pytest.mark.parametrize("fails", ["shut", "settle"])
+@pytest.mark.parametrize("fails", ["shut", "wait_until_sent"])
 async def test_orders_that_failed_are_carried_out_by_the_next_call(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +276,7 @@ async def test_orders_that_failed_are_carried_out_by_the_next_call(
     await asyncio.sleep(0)
     await controls.carry_out(late)
     assert gate.is_shut
-    if fails == "settle":
+    if fails == "wait_until_sent":
         with pytest.raises(FetchFailed):
             await page
     other = asyncio.create_task(gate.wait("http://b.test/"))

@@ -27,7 +27,7 @@ HUB, HUBS = 1, 3
 @pytest.fixture
 def jobdir(tmp_path: Path) -> Path:
     async def begin() -> None:
-        frontier = LocalFrontier(tmp_path, Policy(), abroad=OtherHubs(HUB, HUBS))
+        frontier = LocalFrontier(tmp_path, Policy(), partition=OtherHubs(HUB, HUBS))
         await frontier.put([Link(url_of(hub), host_of(hub)) for hub in range(HUBS)], 1.0)
         await frontier.close()
 

@@ -35,6 +35,8 @@ from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.domains import registered_domain
+from webcrawl.parse.feeds import read_xml
+from webcrawl.parse.links import read_xhtml
 from webcrawl.parse.maintext import text_hash
 from webcrawl.parse.markup import scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
@@ -476,6 +478,14 @@ FILES = [
     Reader("sitemap: an attribute", 2_000_000, filled(b"a", MAP + b"<link "), read_entries),
     Reader("sitemap: attributes", 60_000, filled(b"a ", MAP + b"<link ", b"/>"), read_entries),
     Reader("sitemap: text", 2_000_000, filled(b" ", MAP), read_entries),
+    *(
+        Reader(f"feed: {unit!r}", 300_000, filled(unit, head), lambda data: read_xml(data, ""))
+        for head, unit in (
+            (b"<rss>", b"<item><link>http://a/</link></item>"),
+            (b"<feed>", b"<link href='a' rel='"),
+        )
+    ),
+    Reader("XHTML", 300_000, filled(b"<a href='b'>"), lambda data: read_xhtml(data, "")),
     *(
         Reader(f"PDF: {unit!r}", 500_000, filled(unit), lambda data: read_pdf(data, ""))
         for unit in (b"/URI(", b"/URI(" + b"a" * 8_000, b"/URI ((((a)", b"/URI<a", b"/URI(\\")

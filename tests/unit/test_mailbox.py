@@ -66,7 +66,7 @@ def hub(
     store: Store | None = None,
 ) -> CrawlState:
     return CrawlState(
-        store or Store(None), policy, ordering=ordering, now=NOW, abroad=ByLetter(own)
+        store or Store(None), policy, ordering=ordering, now=NOW, partition=ByLetter(own)
     )
 
 
@@ -408,7 +408,7 @@ def test_mail_of_a_folder_that_was_set_back_has_numbers_that_were_never_sent(
 def test_the_mail_of_a_new_folder_begins_behind_that_of_a_lost_one(tmp_path: Path) -> None:
     for last in (JUMP + 1, JUMP + 2):
         store = Store(tmp_path)
-        a = CrawlState(store, OPEN, now=NOW, abroad=ByLetter(0), mail_after=JUMP)
+        a = CrawlState(store, OPEN, now=NOW, partition=ByLetter(0), mail_after=JUMP)
         a.put([link("http://b.example/")], NOW)
         assert a.outbox == {1: (JUMP + 1, last)}
         store.close()

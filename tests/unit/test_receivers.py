@@ -15,8 +15,8 @@ from scrapy.signalmanager import SignalManager
 from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 
-from webcrawl.fastpath import receivers as receivers_module
-from webcrawl.fastpath.receivers import Signals
+from webcrawl.crawl import receivers as receivers_module
+from webcrawl.crawl.receivers import Signals
 
 SIGNAL, OTHER = object(), object()
 NAMED = {"response": "a response", "request": "a request", "spider": "a spider"}

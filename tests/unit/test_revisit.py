@@ -78,7 +78,7 @@ def test_the_marginal_value_comes_to_rest_where_the_budget_is_met() -> None:
         for page in random.sample(range(len(rates)), 5):
             before_s, plans[page] = plans[page], marginal.next_s(rates[page])
             marginal.plan(before_s, plans[page])
-        marginal.steer(hour * 3600.0, len(rates), is_more_due=False)
+        marginal.adjust(hour * 3600.0, len(rates), is_more_due=False)
     assert marginal.planned_per_s == pytest.approx(len(rates) / CYCLE_S, rel=0.1)
 
 

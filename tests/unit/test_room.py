@@ -18,7 +18,7 @@ def test_an_answer_waits_until_the_room_suffices() -> None:
     shares = [room.ask(host, SIZE, lambda host=host: granted.append(host)) for host in "abc"]
     assert granted == ["a", "b"]
     assert repr(room) == f"<Room {2 * SIZE} of {2 * SIZE} bytes, 1 waiting>"
-    shares[0].settle(SIZE - 1, 1.0)
+    shares[0].charge(SIZE - 1, 1.0)
     assert shares[2].waits, "a byte is missing"
     shares[1].release()
     shares[1].release()
@@ -57,7 +57,7 @@ def test_an_answer_that_ends_while_it_waits_takes_no_room() -> None:
     room = Room(HostTimes(), SIZE)
     first = room.ask("a", SIZE, lambda: None)
     second = room.ask("b", SIZE, lambda: None)
-    second.settle(1000, 0.0)
+    second.charge(1000, 0.0)
     first.release()
     second.release()
     assert repr(room) == f"<Room 0 of {SIZE} bytes, 0 waiting>"

@@ -45,7 +45,7 @@ def test_a_line_gives_its_rows_in_order(db: Database) -> None:
         else:
             first = min(model, default=None)
             assert line.first() == (first and (first, model[first]))
-            assert line.take() == (first and (first, model.pop(first)))
+            assert line.pop() == (first and (first, model.pop(first)))
         if random.random() < 0.4:
             db.commit()
             after = key(random.randrange(10_000))
@@ -54,8 +54,8 @@ def test_a_line_gives_its_rows_in_order(db: Database) -> None:
         assert line._head_bytes == ROW_BYTES * len(line._head) - len(line._head)
     while model:
         first = min(model)
-        assert line.take() == (first, model.pop(first))
-    assert line.take() is None
+        assert line.pop() == (first, model.pop(first))
+    assert line.pop() is None
 
 
 @pytest.mark.usefixtures("few")
@@ -65,9 +65,9 @@ def test_a_row_added_since_the_last_commit_is_not_passed_over(db: Database) -> N
         before.add(key(number), b"row")
     db.commit()
     line = RowLine(db, b"x")
-    assert [line.take() for _ in range(5)] == [(key(n), b"row") for n in range(5)]
+    assert [line.pop() for _ in range(5)] == [(key(n), b"row") for n in range(5)]
     line.add(key(99), b"new")
-    assert [line.take() for _ in range(6)] == [
+    assert [line.pop() for _ in range(6)] == [
         *((key(number), b"row") for number in range(5, 9)),
         *((key(99), b"new"), None),
     ]

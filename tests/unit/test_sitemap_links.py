@@ -65,7 +65,7 @@ class Crawl:
         hubs = int(settings.pop("hubs", 1))  # type: ignore[call-overload]
         policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0), **settings)  # type: ignore[arg-type]
         self.states = [
-            CrawlState(Store(None), policy, caps=caps, abroad=Others(n) if hubs > 1 else None)
+            CrawlState(Store(None), policy, caps=caps, partition=Others(n) if hubs > 1 else None)
             for n in range(hubs)
         ]
         self.state = self.states[0]

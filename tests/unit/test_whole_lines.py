@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from webcrawl.cluster.views import HubLine, Whole
+from webcrawl.cluster.views import CrawlTotals, HubLine
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, whole_line, whole_summary, whole_values
 
 
-def whole(away_since: str = "") -> Whole:
+def whole(away_since: str = "") -> CrawlTotals:
     counters = Counters(crawled=12, pending=6, page_bytes=5_000_000)
     hubs = (
         HubLine(0, "one-77", "running", False, 5, 2.0, 1, ""),
         HubLine(1, "two-78", "running", True, 7, 0.0, 5, ""),
         HubLine(2, "", "", False, 0, 0.0, 0, away_since),
     )
-    return Whole(1, 10.0, 2.0, 1.0, 4, counters, hubs)
+    return CrawlTotals(1, 10.0, 2.0, 1.0, 4, counters, hubs)
 
 
 def test_a_line_names_the_hubs_that_are_away() -> None:

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, Server
-from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, Answer, question
+from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, NameServer
+from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, DnsAnswer, question
 from webcrawl.fetch.gate import Gate
 from webcrawl.parse.domains import is_address
 
@@ -53,7 +53,7 @@ class Resolution(Struct, frozen=True, gc=False):
 class ResolutionFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
     """No address. `again`: no definite answer came, so a later try may succeed.
 
-    `reason` is a `dnswire.Answer.problem`, "bad_name" or "closed".
+    `reason` is a `dnswire.DnsAnswer.problem`, "bad_name" or "closed".
     """
 
     reason: str
@@ -68,7 +68,7 @@ class _Failure(NamedTuple):
     expires_at: float
 
 
-def read_server(text: str) -> Server:
+def read_server(text: str) -> NameServer:
     """The server of a DNS_SERVERS entry: "8.8.8.8", "127.0.0.1:5353", "::1" or "[::1]:53".
 
     Raises ValueError, with the allowed forms, for anything else.
@@ -87,7 +87,7 @@ def read_server(text: str) -> Server:
             f"DNS_SERVERS: {text!r} is not an IP address with an optional port, "
             "such as 8.8.8.8, 127.0.0.1:5353 or [::1]:53"
         ) from None
-    return Server(address, port)
+    return NameServer(address, port)
 
 
 class Resolver:
@@ -192,7 +192,7 @@ class Resolver:
             shared.set_result(result)
 
     def _remembered(
-        self, host: str, answer: Answer, now: float, took_s: float
+        self, host: str, answer: DnsAnswer, now: float, took_s: float
     ) -> Resolution | _Failure:
         """The result, which the cache has from now on unless another answer may come.
 
@@ -231,11 +231,11 @@ def literal_of(host: str) -> str:
         return ""
 
 
-def system_servers() -> list[Server]:
+def system_servers() -> list[NameServer]:
     """The name servers of resolv.conf(5). If that file has no name server, the local one."""
     lines = _system_file(RESOLV_CONF)
-    servers = [Server(line[1]) for line in lines if line[0] == "nameserver" and len(line) > 1]
-    return servers or [Server("127.0.0.1")]
+    servers = [NameServer(line[1]) for line in lines if line[0] == "nameserver" and len(line) > 1]
+    return servers or [NameServer("127.0.0.1")]
 
 
 def _system_hosts() -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """The DNS client: sends questions to DNS servers, with retries and time-outs.
 
-Owns the sockets of a resolver. Knows no host names and no cache: a question goes in, an Answer
+Owns the sockets of a resolver. Knows no host names and no cache: a question goes in, a DnsAnswer
 comes out. A core module that does I/O: it reads the loop's clock for its time-outs.
 
 Why a stub resolver of our own: a broad crawl asks for many names whose servers are slow. c-ares
@@ -17,7 +17,7 @@ import socket
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from webcrawl.admission.dnswire import Answer, query, read_answer
+from webcrawl.admission.dnswire import DnsAnswer, query, read_answer
 from webcrawl.base.openfiles import is_ours
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
@@ -38,12 +38,12 @@ _DATAGRAMS_PER_WAKE: Final = 256
 FINAL_PROBLEMS: Final = frozenset(("nxdomain", "nodata", "bad_name"))
 _ENDS: Final = FINAL_PROBLEMS | {"", "no_socket", "closed"}  # no other try follows
 
-_TIMEOUT: Final = Answer(problem="timeout")
-_CLOSED: Final = Answer(problem="closed")
+_TIMEOUT: Final = DnsAnswer(problem="timeout")
+_CLOSED: Final = DnsAnswer(problem="closed")
 _random: Final = random.SystemRandom()
 
 
-class Server(NamedTuple):
+class NameServer(NamedTuple):
     """The address and port of a DNS server."""
 
     address: str
@@ -62,7 +62,7 @@ class DnsClient:
 
     def __init__(
         self,
-        servers: Sequence[Server],
+        servers: Sequence[NameServer],
         timeout_s: float,
         tries: int,
         gate: Gate | None = None,
@@ -71,12 +71,12 @@ class DnsClient:
         self._servers = servers
         self._timeout_s = timeout_s
         self._tries = tries
-        self._ports: dict[tuple[Server, int], _Port] = {}  # opened when first needed
+        self._ports: dict[tuple[NameServer, int], _Port] = {}  # opened when first needed
         self._burst = asyncio.Semaphore(MAX_BURST)
         self._is_closed = False
         self._first = 0  # number of the server to ask first; the next one after a failure
 
-    async def ask(self, question: bytes) -> Answer:
+    async def ask(self, question: bytes) -> DnsAnswer:
         """The first usable answer. Without one, the `problem` of the last try.
 
         A late answer to an earlier try counts. A server that answers with an error is not asked
@@ -104,7 +104,7 @@ class DnsClient:
             port.close()
         self._ports.clear()
 
-    async def _try(self, asked: _Query, server: Server) -> Answer:
+    async def _try(self, asked: _Query, server: NameServer) -> DnsAnswer:
         burst_s = min(BURST_S, self._timeout_s)
         async with self._burst:
             try:
@@ -117,7 +117,7 @@ class DnsClient:
             except FetchFailed:
                 return _CLOSED
             except OSError as error:
-                return Answer(problem="no_socket" if is_ours(error) else "unreachable")
+                return DnsAnswer(problem="no_socket" if is_ours(error) else "unreachable")
             answer = await asked.wait(burst_s)
         if answer.problem == "timeout":
             answer = await asked.wait(self._timeout_s - burst_s)
@@ -128,11 +128,11 @@ class DnsClient:
             async with asyncio.timeout(self._timeout_s):
                 return await _ask_by_tcp(server, asked.question)
         except OSError as error:  # TimeoutError is one
-            return Answer(problem="no_socket") if is_ours(error) else answer
+            return DnsAnswer(problem="no_socket") if is_ours(error) else answer
         except (EOFError, FetchFailed):
             return answer
 
-    def _port(self, server: Server) -> _Port:
+    def _port(self, server: NameServer) -> _Port:
         key = (server, _random.getrandbits(_PORT_BITS))
         port = self._ports.get(key)
         if port is None:
@@ -154,10 +154,10 @@ class _Query:
     def __init__(self, question: bytes) -> None:
         self.question = question
         self.sent: list[tuple[_Port, int]] = []  # of each try, its port and id
-        self._answer: Answer | None = None  # received, and not yet returned by `wait`
+        self._answer: DnsAnswer | None = None  # received, and not yet returned by `wait`
         self._waiter: asyncio.Future[None] | None = None
 
-    async def wait(self, timeout_s: float) -> Answer:
+    async def wait(self, timeout_s: float) -> DnsAnswer:
         """The next answer to any of the tries, or the problem "timeout"."""
         if self._answer is None:
             loop = asyncio.get_running_loop()
@@ -170,7 +170,7 @@ class _Query:
         answer, self._answer = self._answer, None
         return answer or _TIMEOUT
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: DnsAnswer) -> None:
         if self._answer is None:
             self._answer = answer
             self._wake()
@@ -189,7 +189,7 @@ class _Port:
 
     __slots__ = ("_loop", "_socket", "_waiting")
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: NameServer) -> None:
         self._waiting: dict[int, _Query] = {}
         self._socket = socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
@@ -230,13 +230,13 @@ class _Port:
                 self._loop.remove_reader(self._socket)
                 self._loop.add_reader(self._socket, self._read)
                 for asked in self._waiting.values():
-                    asked.answer(Answer(problem="unreachable"))
+                    asked.answer(DnsAnswer(problem="unreachable"))
                 return
             if waiting := self._waiting.get(int.from_bytes(message[:2])):
                 waiting.answer(read_answer(message, waiting.question))
 
 
-async def _ask_by_tcp(server: Server, question: bytes) -> Answer:
+async def _ask_by_tcp(server: NameServer, question: bytes) -> DnsAnswer:
     """An answer that is too long for a datagram (RFC 7766). At most 64 KiB (RFC 1035, 4.2.2)."""
     loop = asyncio.get_running_loop()
     message = query(_random.getrandbits(16), question)
@@ -250,5 +250,5 @@ async def _ask_by_tcp(server: Server, question: bytes) -> Answer:
                 raise EOFError
             received += chunk
     if received[2:4] != message[:2]:
-        return Answer(problem="garbage")
+        return DnsAnswer(problem="garbage")
     return read_answer(received[2:], question)

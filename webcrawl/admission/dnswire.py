@@ -1,6 +1,6 @@
 """DNS messages: our question, and the part of the answer that we need (RFC 1035, 4).
 
-Pure: bytes in, values out; no sockets, no cache. `read_answer` returns an Answer for any bytes.
+Pure: bytes in, values out; no sockets, no cache. `read_answer` returns a DnsAnswer for any bytes.
 The owner names of the records are not compared with the question: a server that lies could also
 put any address under the question's own name. CNAME chains are not followed: we ask recursive
 servers only, and these have followed them.
@@ -30,7 +30,7 @@ _HEADER: Final = struct.Struct("!HHHHHH")
 _RECORD: Final = struct.Struct("!HHIH")
 
 
-class Answer(Struct, frozen=True, gc=False):
+class DnsAnswer(Struct, frozen=True, gc=False):
     """Addresses with their TTL, or a problem.
 
     `problem` is "" or one of: nxdomain, nodata, servfail, refused, rcode (another error code),
@@ -57,23 +57,23 @@ def query(query_id: int, question: bytes) -> bytes:
     return _HEADER.pack(query_id, _RECURSION_DESIRED, 1, 0, 0, 0) + question
 
 
-def read_answer(message: bytes, question: bytes) -> Answer:
+def read_answer(message: bytes, question: bytes) -> DnsAnswer:
     """The answer of `message` to `question`. O(message); the caller bounds its size."""
     try:
         return _read_answer(message, question)
     except (struct.error, IndexError, ValueError):
-        return Answer(problem="garbage")
+        return DnsAnswer(problem="garbage")
 
 
-def _read_answer(message: bytes, question: bytes) -> Answer:
+def _read_answer(message: bytes, question: bytes) -> DnsAnswer:
     _, flags, questions, records, _, _ = _HEADER.unpack_from(message)
     problem = _PROBLEMS.get(flags & 0xF, "rcode") if flags & 0xF else ""
     at = _HEADER.size + len(question) * questions
     echoed = message[_HEADER.size : at].lower() == question.lower() * questions
     if not flags & _RESPONSE or questions > 1 or not echoed or not (questions or problem):
-        return Answer(problem="garbage")
+        return DnsAnswer(problem="garbage")
     if problem:
-        return Answer(problem=problem)
+        return DnsAnswer(problem=problem)
     wanted = int.from_bytes(question[-4:-2])
     addresses: list[str] = []
     ttls: list[int] = []
@@ -87,8 +87,8 @@ def _read_answer(message: bytes, question: bytes) -> Answer:
         if not flags & _TRUNCATED:  # the records before the cut are good
             raise
     if addresses:
-        return Answer(tuple(dict.fromkeys(addresses)), min(ttls))
-    return Answer(problem="truncated" if flags & _TRUNCATED else "nodata")
+        return DnsAnswer(tuple(dict.fromkeys(addresses)), min(ttls))
+    return DnsAnswer(problem="truncated" if flags & _TRUNCATED else "nodata")
 
 
 def _read_records(message: bytes, at: int, count: int) -> Iterator[tuple[int, int, bytes]]:

@@ -27,11 +27,11 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.ruled import ruled_headers, ruled_limits
-from webcrawl.admission.sitemaps import REDIRECTS, Sitemaps
+from webcrawl.admission.sitemaps import Sitemaps
 from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client
-from webcrawl.fetch.exchange import OURS, TRANSIENT, Exchange, FailureReason, FetchFailed
+from webcrawl.fetch.exchange import OURS, REDIRECTS, TRANSIENT, Exchange, FailureReason, FetchFailed
 from webcrawl.fetch.request import FetchRequest
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.fetch.walls import wall_of

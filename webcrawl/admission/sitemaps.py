@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import OfSitemap, Outlinks
 from webcrawl.frontier.sitemapnames import GUESSED
@@ -23,7 +23,6 @@ from webcrawl.reading.sitemap import SitemapFile, read_sitemap, reads_quickly
 
 NESTING_MAX: Final = 3  # Deviation: sitemaps.org allows no index in an index; some sites have them
 ROOM_BYTES: Final = 200 << 20
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _SEEDS_NAMED: Final = 10  # seeds without a link, each one line of the log
 _LINKS_AT_A_TIME: Final = 1_000  # 5 ms of the event loop's time
 

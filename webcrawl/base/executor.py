@@ -83,12 +83,12 @@ class AdaptiveExecutor:
         if self._away == 1:
             Thread(target=self._run, name=self._name, daemon=True).start()
 
-    def _take(self, done: list[_Done]) -> None:
+    def _set_results(self, done: list[_Done]) -> None:
         self._away -= len(done)
         if not self._away:
             self._jobs.put(None)
         for each in done:
-            _settle(each)
+            _set_result(each)
 
     # In the thread
 
@@ -98,7 +98,7 @@ class AdaptiveExecutor:
             while len(done) < BATCH and not self._jobs.empty() and (job := self._jobs.get()):
                 done.append(_run_job(job))
             try:
-                done[-1].future.get_loop().call_soon_threadsafe(self._take, done)
+                done[-1].future.get_loop().call_soon_threadsafe(self._set_results, done)
             except RuntimeError:  # the event loop is closed
                 return
 
@@ -110,7 +110,7 @@ def _run_job(job: _Job) -> _Done:
         return _Done(job.future, None, error)
 
 
-def _settle(done: _Done) -> None:
+def _set_result(done: _Done) -> None:
     if done.future.done():  # it was cancelled
         return
     if done.error is None:

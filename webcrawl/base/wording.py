@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -18,6 +19,14 @@ def printable(text: str) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Such as "1 seed", "1,000 seeds", "2 entries" with `many`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def by_reason(counts: Mapping[str, int]) -> str:
+    """The total, and the count of each reason, the most frequent first."""
+    some = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
+    reasons = ", ".join(f"{reason} {n}" for n, reason in some)
+    total = sum(n for n, _ in some)
+    return f"{total} ({reasons})" if some else "0"
 
 
 def size_text(size_bytes: float) -> str:

@@ -19,7 +19,7 @@ SERVERS_MAX: Final = 16
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)  # a part of a subject
 
 
-class Server(NamedTuple):
+class BusServer(NamedTuple):
     host: str
     port: int
 
@@ -31,7 +31,7 @@ class Server(NamedTuple):
 class Address:
     """The servers of a bus, and how to log in there. Its text has no secret."""
 
-    servers: tuple[Server, ...]
+    servers: tuple[BusServer, ...]
     name: str = DEFAULT_NAME  # of the crawl: a bus may carry several
     is_tls: bool = False
     user: str = field(default="", repr=False)  # without a password: a token
@@ -91,14 +91,14 @@ class Address:
         return address
 
 
-def _servers(hosts: str) -> tuple[Server, ...]:
+def _servers(hosts: str) -> tuple[BusServer, ...]:
     servers = []
     for number, text in enumerate(hosts.split(","), 1):
         match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?", text, re.ASCII)
         port = int(match[3] or DEFAULT_PORT) if match else 0
         if match is None or not 0 < port < 65536:  # its text may be a password
             raise ValueError(f"CLUSTER: host {number} of the list is not of the form host:port")
-        servers.append(Server(match[1] or match[2], port))
+        servers.append(BusServer(match[1] or match[2], port))
     if len(servers) > SERVERS_MAX:
         raise ValueError(f"CLUSTER: more than {SERVERS_MAX} hosts")
     return tuple(servers)

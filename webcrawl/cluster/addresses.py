@@ -100,19 +100,19 @@ class HubAddresses:
 
     # For the frontier
 
-    def take(self, address: str, now: float) -> float:
+    def acquire(self, address: str, now: float) -> float:
         if self._is_shared(address):
             return 0.0
         with self._lock:
-            at = self._asker.take(address, now)
+            at = self._asker.acquire(address, now)
             if at and self._number in self._out:  # it is our own address, perhaps
                 self._hear_own(now)
-                at = self._asker.take(address, now)
+                at = self._asker.acquire(address, now)
             return at
 
-    def give_back(self, address: str, now: float) -> None:
+    def cancel(self, address: str, now: float) -> None:
         with self._lock:
-            self._asker.give_back(address, now)
+            self._asker.cancel(address, now)
             self._hear_own(now)
 
     def release(self, address: str, next_at: float) -> None:
@@ -120,9 +120,9 @@ class HubAddresses:
             self._asker.release(address, next_at)
             self._hear_own(self._clock())
 
-    def leave(self, address: str, now: float) -> None:
+    def stop_waiting(self, address: str, now: float) -> None:
         with self._lock:
-            self._asker.leave(address, now)
+            self._asker.stop_waiting(address, now)
             self._hear_own(now)
 
     def freed(self, now: float) -> Sequence[str]:
@@ -208,7 +208,7 @@ class HubAddresses:
         if told.using is not None:
             self._owner.uses(hub, told.using, now)
         for ended in told.ended:
-            self._owner.end(hub, ended, now)
+            self._owner.end_turn(hub, ended, now)
         for address in told.wishes:
             self._owner.wish(hub, address, now)
         for turn in told.turns:

@@ -35,7 +35,7 @@ def hub_of(host: str, hubs: int) -> int:
 
 
 class OtherHubs:
-    """A `frontier.mailbox.Abroad`: the hubs of a crawl except hub `number`."""
+    """A `frontier.mailbox.Partition`: the hubs of a crawl except hub `number`."""
 
     def __init__(self, number: int, hubs: int) -> None:
         self._number = number

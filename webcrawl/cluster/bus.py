@@ -42,7 +42,7 @@ from nats.js.errors import (
 )
 
 from webcrawl.base.textfile import read_text
-from webcrawl.cluster.address import Address, Server
+from webcrawl.cluster.address import Address, BusServer
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
@@ -217,7 +217,7 @@ class NatsBus(Bus):
                 last = error
         raise last
 
-    async def _connect_to(self, server: Server) -> _Client:
+    async def _connect_to(self, server: BusServer) -> _Client:
         address, client = self._address, _Client()
         client.wants_tls = address.is_tls
         has_password = address.password is not None

@@ -282,7 +282,7 @@ class HubFrontier(RemoteFrontier):
             return
         match message:
             case Packet():
-                self._take(message)
+                self._receive(message)
             case Welcome() if message.session == self._asked and not self.is_connected:
                 self._begin(message)
             case Refusal(session) if session == self._asked:
@@ -290,7 +290,7 @@ class HubFrontier(RemoteFrontier):
             case Over(session) if session == self._stream.session:
                 self._begin_again()
 
-    def _take(self, packet: Packet) -> None:
+    def _receive(self, packet: Packet) -> None:
         had_session = self.is_connected
         try:
             self._stream.receive(packet)

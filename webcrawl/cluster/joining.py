@@ -63,7 +63,7 @@ async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[st
         with suppress(DecodeError):
             message: object = read_by_fetcher(data)
             if isinstance(message, BriefPart):
-                message = parts.take(message)
+                message = parts.add(message)
             if isinstance(message, Brief) and not answer.done():
                 answer.set_result(message)
 

@@ -175,7 +175,7 @@ class BriefParts:
         self._brief = ("", 0)  # hash and count
         self._parts: dict[int, bytes] = {}  # by number
 
-    def take(self, part: BriefPart) -> Brief | None:
+    def add(self, part: BriefPart) -> Brief | None:
         """The brief, if it is whole. DecodeError."""
         if self._brief != (part.settings_hash, part.count):
             self._brief, self._parts = (part.settings_hash, part.count), {}

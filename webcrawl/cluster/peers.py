@@ -247,7 +247,7 @@ class Peers:
         peer = self._peers[hub]
         match message:
             case Packet():
-                self._take(peer, message)
+                self._receive(peer, message)
             case PeerHello():
                 self._greet(peer, message)
             case PeerWelcome(session, has_lost, echo, sent_at):
@@ -267,7 +267,7 @@ class Peers:
         times = (hello.sent_at, self._clock())
         self._send(peer, PeerWelcome(hello.session, peer.is_lost, *times))
 
-    def _take(self, peer: _Peer, packet: Packet) -> None:
+    def _receive(self, peer: _Peer, packet: Packet) -> None:
         is_asker = peer.hub > self.number
         if packet.session != peer.session or (peer.stream is None and not is_asker):
             self._send(peer, Over(packet.session))

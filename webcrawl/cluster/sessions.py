@@ -124,7 +124,7 @@ class Sessions:
             return
         match message:
             case Packet():
-                self._take(message)
+                self._receive(message)
             case Hello():
                 self._greet(message)
             case Ask(fetcher):
@@ -170,7 +170,7 @@ class Sessions:
     def _send(self, fetcher: str, message: ToFetcher) -> None:
         self._bus.publish(subject_of(fetcher), encode(message))
 
-    def _take(self, packet: Packet) -> None:
+    def _receive(self, packet: Packet) -> None:
         fetcher = self._sessions.get(packet.session)
         if fetcher is None:
             self._send(packet.session, Over(packet.session))

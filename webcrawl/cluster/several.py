@@ -29,7 +29,7 @@ class SeveralHubs:
     """Of the hub of `claim`.
 
     addresses -- None: no address has a delay or a cap
-    abroad -- the hosts of the other hubs
+    partition -- the hosts of the other hubs
     courier, whole -- from `join` on
     """
 
@@ -49,7 +49,7 @@ class SeveralHubs:
         self.bus = bus
         self.claim = claim
         self.addresses = addresses
-        self.abroad = OtherHubs(claim.number, claim.hubs)
+        self.partition = OtherHubs(claim.number, claim.hubs)
         self.peers = Peers(
             bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
         )
@@ -82,11 +82,11 @@ class SeveralHubs:
             process.give_back_all()
             server.recall()
 
-        abroad, claim, clock = self.abroad, self.claim, self._clock
+        partition, claim, clock = self.partition, self.claim, self._clock
         self.courier = Courier(
             self.peers,
             frontier,
-            is_ours=lambda host: abroad.hub_of(host) is None,
+            is_ours=lambda host: partition.hub_of(host) is None,
             on_applied=wake,
             refuse=refuse,
             clock=clock,

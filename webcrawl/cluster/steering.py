@@ -135,7 +135,7 @@ class HubSteering:
         letters: Letters = {
             Command: lambda hub, command: self._start(self._answer(hub, command)),
             Obey: self._hear,
-            Reply: self._settle,
+            Reply: self._set_answer,
             Obeyed: self._hear_obeyed,
         }
         peers.add(Listener(letters, end=self._end_session))
@@ -176,7 +176,7 @@ class HubSteering:
     def _hear_obeyed(self, hub: int, done: Obeyed) -> None:
         if self._peers.number == 0 and done.orders > self._server.orders.number:
             self._start(self._catch_up(hub, done))
-        self._settle(hub, done)
+        self._set_answer(hub, done)
 
     async def _catch_up(self, hub: int, done: Obeyed) -> None:
         """A hub knows orders of a run of hub 0 before. Their entries are kept; a pause is not."""
@@ -259,7 +259,7 @@ class HubSteering:
         finally:
             del self._waiting[hub, kind, number]
 
-    def _settle(self, hub: int, answer: Reply | Obeyed) -> None:
+    def _set_answer(self, hub: int, answer: Reply | Obeyed) -> None:
         waiting = self._waiting.get((hub, type(answer), answer.number))
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)

@@ -89,7 +89,7 @@ _SILENCE: Final = Word(0, 0, 0, 0, 0, 0)
 
 
 class Share:
-    """This hub's places, and what else its frontier must know of the crawl (`hub.server.Whole`).
+    """This hub's places, and what else its frontier must know (`hub.server.TargetShare`).
 
     knows_goal, is_steered -- what hub 0 has said in this run: until then no lease is given
     rules -- hash of those in force here: no lease is given while hub 0 has others
@@ -139,7 +139,7 @@ class Share:
     def has_ended(self) -> bool:
         return self.end == FINISHED
 
-    def steer(self) -> None:
+    def mark_steered(self) -> None:
         """This hub has carried out all orders of hub 0."""
         self.is_steered = True
 

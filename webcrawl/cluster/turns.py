@@ -164,7 +164,7 @@ class Owner:
             clock.line.append(hub)
             self._offer(address, clock, now)
 
-    def end(self, hub: int, ended: Ended, now: float) -> None:
+    def end_turn(self, hub: int, ended: Ended, now: float) -> None:
         """A turn of `hub` has ended. A turn that `hub` does not have is none."""
         address, next_at, pages = ended
         clock = self._clocks.get(address)
@@ -268,7 +268,7 @@ class Asker:
 
     # For the frontier: see `frontier.addresses`
 
-    def take(self, address: str, now: float) -> float:
+    def acquire(self, address: str, now: float) -> float:
         asked = self._asked.get(address)
         if asked is not None and asked.has_turn and not asked.is_used and now >= asked.from_at:
             has_page = not self._has_cap or asked.pages > 0 or asked.is_full
@@ -292,13 +292,13 @@ class Asker:
             asked.from_at = now
         return 0.0
 
-    def give_back(self, address: str, now: float) -> None:
+    def cancel(self, address: str, now: float) -> None:
         self._unuse(address, now, now)
 
     def release(self, address: str, next_at: float) -> None:
         self._unuse(address, next_at, next_at)
 
-    def leave(self, address: str, now: float) -> None:
+    def stop_waiting(self, address: str, now: float) -> None:
         asked = self._asked.get(address)
         if asked is not None and not asked.is_used:
             self._end(address, asked)

@@ -63,7 +63,7 @@ class HubLine(NamedTuple):
     away_since: str
 
 
-class Whole(NamedTuple):
+class CrawlTotals(NamedTuple):
     """The crawl of all hubs, as hub `hub` knows it.
 
     counters -- the sum; requests under way are left out
@@ -121,16 +121,16 @@ class Views:
     def begin(self, hub: int) -> None:
         self._away = {other: since for other, since in self._away.items() if other != hub}
 
-    def end(self, hub: int, time: str) -> None:
+    def disconnect(self, hub: int, time: str) -> None:
         """The session with `hub` has ended. `time`: now, UTC."""
         self._away = {**self._away, hub: time}
 
-    def whole(self) -> Whole:
+    def whole(self) -> CrawlTotals:
         """The crawl now: this hub's counts as they are, the others' as last heard. Any thread."""
         own = replace(self._own, counts=_counts_of(self._counters))
         counts, away = {**self._heard, self._number: own}, self._away
         here = [count for hub, count in counts.items() if hub not in away]
-        return Whole(
+        return CrawlTotals(
             hub=self._number,
             elapsed_s=max(count.elapsed_s for count in counts.values()),
             pages_per_s=sum(count.pages_per_s for count in here),

@@ -94,7 +94,7 @@ class WholeCrawl:
         self.views = views
         self.share = server.whole = Share(server.counters)
         self.steering = HubSteering(peers, server, process)
-        self.steering.on_obeyed = self.share.steer
+        self.steering.on_obeyed = self.share.mark_steered
         self._peers = peers
         self._server = server
         self._frontier = frontier
@@ -116,7 +116,7 @@ class WholeCrawl:
         peers.add(Listener(letters, self._begin, self._end_session))
         if self.number == 0:
             self._leader.begin(0)
-            self.share.steer()
+            self.share.mark_steered()
 
     def __repr__(self) -> str:
         return f"<WholeCrawl of hub {self.number}: {self.share!r} {self._leader!r}>"
@@ -142,7 +142,7 @@ class WholeCrawl:
             self._report()
 
     def _end_session(self, hub: int) -> None:
-        self.views.end(hub, self._utc())
+        self.views.disconnect(hub, self._utc())
         if self.number == 0:
             self._leader.end(hub)
 

@@ -16,7 +16,6 @@ SETTINGS = {
     "ALLOW_PRIVATE_ADDRESSES": True,  # Scrapy's server is on this machine
     "CLOSESPIDER_TIMEOUT": 10,
     "IP_DELAY": 0,
-    "KEEP_ALIVE": 15,
     "LOGSTATS_INTERVAL": 1,
     "ROBOTSTXT_OBEY": False,  # Scrapy's server serves a page under that path too
     "SCOPE_ALLOW": [],

@@ -207,7 +207,7 @@ def frontier_from(
         utc_s=time.time() - now,
         others_ask_s=_others_ask_s(settings),
         refuses_hubs=several is None,
-        abroad=several.abroad if several is not None else None,
+        partition=several.partition if several is not None else None,
         addresses=several.addresses if several is not None else None,
         crawl=several.claim.crawl if several is not None else "",
         mail_after=several.claim.mail_after if several is not None else 0,

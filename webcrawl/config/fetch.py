@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 # Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
 ACCEPT_ENCODING = b"gzip, deflate"
+# An idle connection is kept so long for its host's next page: servers close theirs after 5 to 75 s.
+KEEP_ALIVE_S = 15.0
 _PROXY_FILE_MAX = 4096
 
 
@@ -115,16 +117,14 @@ def bind_address(value: str | tuple[str, int] | None) -> tuple[str, int] | None:
 def limits_from(settings: BaseSettings) -> Limits:
     """The limits of one fetch. DOWNLOAD_MAXSIZE = 0 is no limit, as in Scrapy.
 
-    Keep-alive is off if a delay is as long as KEEP_ALIVE: no connection would be used again.
+    Keep-alive is off if a delay is as long as KEEP_ALIVE_S: no connection would be used again.
     """
-    keep_alive_s = read(settings, "KEEP_ALIVE", float)
     # Not by `read`: with another scheduler than ours, Scrapy accepts any number as a delay.
-    if keep_alive_s <= max(settings.getfloat("DOWNLOAD_DELAY"), settings.getfloat("IP_DELAY")):
-        keep_alive_s = 0.0
+    delay_s = max(settings.getfloat("DOWNLOAD_DELAY"), settings.getfloat("IP_DELAY"))
     return Limits(
         timeout_s=read(settings, "DOWNLOAD_TIMEOUT", float),
         max_size_bytes=read(settings, "DOWNLOAD_MAXSIZE", int) or sys.maxsize,
-        keep_alive_s=keep_alive_s,
+        keep_alive_s=KEEP_ALIVE_S if delay_s < KEEP_ALIVE_S else 0.0,
     )
 
 

@@ -38,6 +38,7 @@ _GONE = {
     "DOWNLOAD_MAXHEADERSIZE": "it is 32 KiB",
     "FOLLOW_REL_NOFOLLOW": "rel=nofollow is no reason not to follow",
     "HOST_MAX_FAILURES": "it is 20",
+    "KEEP_ALIVE": "an idle connection is kept for 15 s, if no delay is as long",
     "PATH_DEPTH_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
     "PATH_REPEAT_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
     "RECRAWL_BUDGET": "half of the requests are visits, if new pages wait too",

@@ -278,12 +278,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting("DOWNLOAD_TIMEOUT", seconds(0.001), "Time-out of one fetch, from start to end."),
         Setting(
-            "KEEP_ALIVE",
-            seconds(),
-            "How long an idle connection is kept for the same host's next page. No effect if"
-            " `DOWNLOAD_DELAY` or `IP_DELAY` is this long or longer. 0: keep-alive is off.",
-        ),
-        Setting(
             "DOWNLOAD_MAXSIZE",
             whole(0, "bytes"),
             "Maximum size of a body, on the wire and decoded. A larger one is cut: on the wire it"

@@ -70,12 +70,12 @@ class PageFetch:
         self.page = None
         if self.share is not None:
             self.share.release()
-        self.settle()
+        self.wake()
 
     def item_ended(self) -> None:
         self.items_open -= 1
         if self.items_open == 0:
-            self.settle()
+            self.wake()
 
     async def items_ended(self) -> None:
         """Wait until all items of the callback have left the item pipelines."""
@@ -83,7 +83,7 @@ class PageFetch:
             self.settled = asyncio.get_running_loop().create_future()
             await self.settled
 
-    def settle(self) -> None:
+    def wake(self) -> None:
         """Wake `items_ended`."""
         if self.settled is not None and not self.settled.done():
             self.settled.set_result(None)

@@ -105,7 +105,7 @@ PROMISES: Final = (
     Names(
         "pydispatch.dispatcher",
         ("Any", "WEAKREF_TYPES", "connections"),
-        "webcrawl.fastpath.receivers",
+        "webcrawl.crawl.receivers",
         "no page can be fetched",
     ),
 )

@@ -63,8 +63,8 @@ from webcrawl.crawl.page_fetch import (
     page_fetch_of,
     state_of,
 )
+from webcrawl.crawl.receivers import receivers_of
 from webcrawl.crawl.user_requests import BodyRules
-from webcrawl.fastpath.receivers import receivers_of
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.conditions import are_conditional
 from webcrawl.fetch.exchange import (

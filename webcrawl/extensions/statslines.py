@@ -39,7 +39,7 @@ from webcrawl.report.lines import (
 )
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.cluster.views import Whole
+    from webcrawl.cluster.views import CrawlTotals
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class StatsLines:
             said = outcome_line(whole.counters, whole.elapsed_s)
             logger.info("The whole crawl: %s", said, extra={"spider": spider})
 
-    def _whole(self) -> Whole | None:
+    def _whole(self) -> CrawlTotals | None:
         """The crawl of all hubs, for a line of its own; None: there is one hub.
 
         The extension of the hub, which opens later than this one, brings it.

@@ -34,7 +34,7 @@ from scrapy.utils.python import global_object_name
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.page_fetch import is_users, lease_of, note, page_fetch_of, state_of
-from webcrawl.fastpath.receivers import Signals
+from webcrawl.crawl.receivers import Signals
 
 logger = logging.getLogger("scrapy.core.engine")  # Scrapy's own lines, so Scrapy's logger
 

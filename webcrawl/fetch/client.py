@@ -115,7 +115,7 @@ class Client:
         wire = build_request(
             request.method, target, headers, request.body, keep=keep, absolute=absolute
         )
-        kept = self._idle.take(server) if keep else None
+        kept = self._idle.pop(server) if keep else None
         idle = self._idle if keep else None
         transfer = Transfer(request, wire, limits, server, idle, self._gate, proxy, self._room)
         return transfer, kept
@@ -197,5 +197,5 @@ class Client:
             exchange.share = transfer.share
             has_both = exchange.payload is not exchange.body
             size_bytes = len(exchange.body) + has_both * len(exchange.payload)
-            transfer.share.settle(size_bytes, transfer.ended_at - transfer.granted_at)
+            transfer.share.charge(size_bytes, transfer.ended_at - transfer.granted_at)
         return exchange

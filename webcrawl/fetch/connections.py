@@ -1,6 +1,6 @@
 """Keep-alive: idle connections, kept for the next request to their server (RFC 9112, 9.3).
 
-Invariants: a connection that `take` returns was open and silent since `put`, for at most the time
+Invariants: a connection that `pop` returns was open and silent since `put`, for at most the time
 that `put` was given. A connection is closed when its server closes it or sends anything unasked.
 Memory is bounded by `idle_max` and UNRELIABLE_MAX.
 """
@@ -47,7 +47,7 @@ class Connections:
         """Whether a connection to `server` is worth keeping."""
         return server not in self._unreliable
 
-    def take(self, server: Server) -> asyncio.Transport | None:
+    def pop(self, server: Server) -> asyncio.Transport | None:
         """The idle connection to `server`, if there is one. The caller owns it from now on."""
         idle = self._idle[server.secure].get(server)
         return idle.release() if idle is not None else None

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeGuard, get_args
 from webcrawl.fetch.room import Share
 
 NOT_MODIFIED: Final = 304  # RFC 9110, 15.4.5
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})  # RFC 9110, 15.4
 
 # Every reason for which a fetch can fail: each is one statistic, `webcrawl/failed/<reason>`.
 FailureReason = Literal[

@@ -163,7 +163,7 @@ class Gate:
         for sender in self.senders:
             sender.cut_unsent(matches)
 
-    async def settle(self, matches: Matches = lambda url: True) -> int:
+    async def wait_until_sent(self, matches: Matches = lambda url: True) -> int:
         """Wait until servers have the requests whose URL `matches`: SETTLE_S at most.
 
         Returns how many of them have no answer yet. Call it when no more such requests are sent.

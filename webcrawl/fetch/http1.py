@@ -199,7 +199,7 @@ class ResponseReader:
         buffer = self._buffer
         while True:
             if buffer and buffer[0] in b"\r\n":  # RFC 9112, 2.2
-                self._take(_BLANK.match(buffer).end())  # type: ignore[union-attr]  # may be empty
+                self._cut(_BLANK.match(buffer).end())  # type: ignore[union-attr]  # may be empty
             match = _HEAD_END.search(buffer, self._pos)
             if match is None:
                 if not b"HTTP/".startswith(buffer[:5].upper()):
@@ -208,7 +208,7 @@ class ResponseReader:
                 if len(buffer) > self._max_head:
                     raise FetchFailed("header_too_large", f"over {self._max_head} bytes")
                 return False
-            head = self._take(match.end())
+            head = self._cut(match.end())
             line = _STATUS_LINE.match(head)
             if line is None:
                 raise FetchFailed("bad_response", f"status line {head[:40]!r}")
@@ -226,7 +226,7 @@ class ResponseReader:
         self._choose_framing()
         return True
 
-    def _take(self, size: int) -> bytes:
+    def _cut(self, size: int) -> bytes:
         """Cut `size` bytes off the front of the buffer; they count as header bytes."""
         self._taken += size
         self._max_head -= size

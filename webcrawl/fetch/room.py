@@ -119,7 +119,7 @@ class Share:
         self._room.add(self.size_bytes)
         granted()
 
-    def settle(self, size_bytes: int, seconds: float) -> None:
+    def charge(self, size_bytes: int, seconds: float) -> None:
         """The answer is over, and has `size_bytes`. Its host has used `seconds` for it."""
         if self.waits:  # the server has ended it, and it is small
             self.release()

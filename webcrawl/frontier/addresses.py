@@ -14,16 +14,16 @@ from typing import Protocol
 class Addresses(Protocol):
     """The addresses, as one frontier sees them."""
 
-    def take(self, address: str, now: float) -> float:
+    def acquire(self, address: str, now: float) -> float:
         """Take the address for one request: 0.0, or when to ask again. O(1)."""
 
-    def give_back(self, address: str, now: float) -> None:
+    def cancel(self, address: str, now: float) -> None:
         """The address that was taken is not used: no clock is set."""
 
     def release(self, address: str, next_at: float) -> None:
         """The request has ended. The next one to the address may leave at `next_at`."""
 
-    def leave(self, address: str, now: float) -> None:
+    def stop_waiting(self, address: str, now: float) -> None:
         """No host waits for the address any more."""
 
     def freed(self, now: float) -> Sequence[str]:

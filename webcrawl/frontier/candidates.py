@@ -118,7 +118,7 @@ class Candidates:
             self._counters.count_found((link.url,))
             if was_known:  # it is queued or was fetched as a page, or for another host
                 self._ordering.forfeit(link)
-            refused = self.sitemaps.take(link)
+            refused = self.sitemaps.count(link)
             if refused:
                 self._count_drop(None, link, refused, now)
                 continue
@@ -230,9 +230,9 @@ class Candidates:
         return len(taken)
 
     def keep_refused(self, now: float) -> bool:
-        """Keep the links that `take` refused for a while. Returns whether there are any.
+        """Keep the links that `pop` refused for a while. Returns whether there are any.
 
-        Call it between the last `take` and the commit: a queue on disk reads rows as of the last
+        Call it between the last `pop` and the commit: a queue on disk reads rows as of the last
         commit, so a link kept earlier would be missed.
         """
         refused, self._refused_for_now = self._refused_for_now, []
@@ -283,7 +283,7 @@ class Candidates:
         if not (link.is_counted or link.has_passed_ip):
             host.has_ip_slot = not self._caps.take_ip(host.addresses[0])
 
-    def take(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
+    def pop(self, host: Host, now: float) -> tuple[Link, Refusal | Literal[""]] | None:
         """Pop the next link of `host` and test it: (link, "").
 
         None if it is refused, and so dropped or kept. A refused user's Request is returned with
@@ -309,7 +309,7 @@ class Candidates:
             self._counters.robots_passed += not refused
             host.pages += not refused
             link = replace(link, is_counted=True)
-            host.queue.keep(link)
+            host.queue.replace(link)
         return link, refused
 
     def drop(
@@ -320,7 +320,7 @@ class Candidates:
         now: float,
         took_s: float | None = None,
     ) -> None:
-        """Drop `link`, which `take` returned.
+        """Drop `link`, which `pop` returned.
 
         `took_s`: seconds of the try that ended its turn; None if no server was asked.
         """
@@ -341,7 +341,7 @@ class Candidates:
         now: float,
         took_s: float | None = None,
     ) -> None:
-        """The visit of `link`, which `take` returned, ends without an answer."""
+        """The visit of `link`, which `pop` returned, ends without an answer."""
         self._endings.unanswered(host, link, "kept", reason, now, took_s)
         visits.refused(link, reason, until, now, is_asked=took_s is not None)
 

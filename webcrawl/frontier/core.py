@@ -410,7 +410,7 @@ class CrawlState:
             self._bench.lease(host, with_ip=True)
             return Lease(host.name, step, robots_task.url, address, robots_task=robots_task)
         self._distributor.mark_changed(host)
-        taken = self._candidates.take(host, now)
+        taken = self._candidates.pop(host, now)
         if taken is None:
             return None
         link, refused = taken

@@ -260,7 +260,7 @@ class Distributor:
         """Make the best waiting hosts active while there is room."""
         turns = _TURNS_MAX
         while turns and self.bench.active < self._state.active_max:
-            name = self._hosts.take(self._hosts.waiting)
+            name = self._hosts.pop_first(self._hosts.waiting)
             if name is None:
                 return
             self.place_host(self.host(name), now)
@@ -270,7 +270,7 @@ class Distributor:
         """Place the deferred hosts whose time has come, while the crawl has other work."""
         turns = _TURNS_MAX
         while turns and self._backlog.has_work and self._hosts.next_due_at() <= now:
-            name = self._hosts.take(self._hosts.deferred)
+            name = self._hosts.pop_first(self._hosts.deferred)
             assert name is not None
             host = self.host(name)
             if host.state is State.DEFERRED:

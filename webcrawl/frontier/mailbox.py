@@ -51,7 +51,7 @@ ROW_BYTES_MAX: Final = 64 << 10
 JUMP: Final = 1 << 32  # more mail than is sent between two checkpoints
 
 
-class Abroad(Protocol):
+class Partition(Protocol):
     """The other hubs, as one hub sees them."""
 
     def hub_of(self, host: str) -> int | None:
@@ -175,13 +175,13 @@ class Mailbox:
     next commit. On disk 150 bytes for each link that is not sent.
     """
 
-    def __init__(self, store: Store, abroad: Abroad | None, after: int = 0) -> None:
-        """`abroad` None: all hosts are ours, in a folder that only a command opens.
+    def __init__(self, store: Store, partition: Partition | None, after: int = 0) -> None:
+        """`partition` None: all hosts are ours, in a folder that only a command opens.
 
         `after`: the first mail to each hub has the next number.
         """
         self._store = store
-        self._abroad = abroad
+        self._partition = partition
         numbers = store.numbers.get("mail", {})
         outbox, inbox = numbers.get("outbox", {}), numbers.get("inbox", {})
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
@@ -192,7 +192,7 @@ class Mailbox:
 
     def hub_of(self, host: str) -> int | None:
         """The hub of a foreign `host`; None if the host is ours."""
-        return None if self._abroad is None else self._abroad.hub_of(host)
+        return None if self._partition is None else self._partition.hub_of(host)
 
     def numbers(self) -> dict[str, Any]:
         """JSON values for the next run."""

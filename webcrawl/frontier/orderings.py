@@ -179,7 +179,7 @@ class Opic(Ordering):
         if credit is not None:
             received, given_before, _ = credit
         else:
-            received = self._make(link) if cash is None else self._take(cash)
+            received = self._make(link) if cash is None else self._draw(cash)
             given_before = self._given
             self._in_line += 1
         self._credits[link.url] = received, given_before, number
@@ -209,7 +209,7 @@ class Opic(Ordering):
         if credit is None:  # fetched, or refused
             return None
         received, given_before, number = credit
-        self._credits[link.url] = received + self._take(cash), given_before, number
+        self._credits[link.url] = received + self._draw(cash), given_before, number
         priority, better = _priority(received), _priority(received + cash)
         return (priority, number, better) if better < priority else None
 
@@ -217,7 +217,7 @@ class Opic(Ordering):
         self._collect(link)
 
     def send(self, cash: float) -> None:
-        self._sent += self._take(cash)
+        self._sent += self._draw(cash)
 
     def receive(self, cash: float) -> None:
         self._made += cash
@@ -252,7 +252,7 @@ class Opic(Ordering):
         self._made += cash
         return cash
 
-    def _take(self, cash: float) -> float:
+    def _draw(self, cash: float) -> float:
         """Take a share from the virtual page, which holds the cash of the page fetched last."""
         self._virtual -= cash
         return cash

@@ -144,7 +144,7 @@ class Marginal:
         come = 1 / next_s if next_s > 0 else 0.0
         self.planned_per_s = max(self.planned_per_s + come - gone, 0.0)
 
-    def steer(self, now: float, pages: int, *, is_more_due: bool) -> None:
+    def adjust(self, now: float, pages: int, *, is_more_due: bool) -> None:
         """Bring the visits planned nearer to those allowed: each of `pages` once in a cycle.
 
         `is_more_due`: visits have waited for their turn; then a little less is planned.

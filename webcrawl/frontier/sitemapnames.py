@@ -82,7 +82,7 @@ class SitemapFiles:
             self._also_pages.add(sitemap.url)
         return is_new, not page_is_new
 
-    def take(self, sitemap: Link) -> CapReason | Literal["sitemap_cap", ""]:
+    def count(self, sitemap: Link) -> CapReason | Literal["sitemap_cap", ""]:
         """Count a file of its host; or the cap that refuses it.
 
         The caps on pages do not count it, but a full one refuses it: all its entries would be

@@ -17,7 +17,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.counters import Counters
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.endings import Endings
-from webcrawl.frontier.mailbox import Abroad, Mailbox
+from webcrawl.frontier.mailbox import Mailbox, Partition
 from webcrawl.frontier.orderings import Level, Ordering
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Given(TypedDict, total=False):
 
     active_max -- active hosts at most
     now, utc_s -- the beginning of the run (monotonic), and what makes UTC of such times
-    abroad -- this is one of several hubs, and these are the others
+    partition -- this is one of several hubs, and these are the others
     mail_after -- the mail to them has higher numbers
     addresses -- the IP addresses, if others ask them too
     others_ask_s -- fetchers of an earlier run may send requests for so long (`hub`)
@@ -40,7 +40,7 @@ class Given(TypedDict, total=False):
     active_max: int
     now: float
     utc_s: float
-    abroad: Abroad | None
+    partition: Partition | None
     mail_after: int
     addresses: Addresses | None
     others_ask_s: float
@@ -73,10 +73,10 @@ class CoreState:
         self.ordering.open(store)
         self.caps = given.get("caps") or Caps()
         self.caps.counts, self.caps.shared = store.counts("caps"), self.addresses
-        abroad = given.get("abroad")
+        partition = given.get("partition")
         self.mailbox: Mailbox | None = None
-        if abroad is not None or "mail" in store.numbers:
-            self.mailbox = Mailbox(store, abroad, given.get("mail_after", 0))
+        if partition is not None or "mail" in store.numbers:
+            self.mailbox = Mailbox(store, partition, given.get("mail_after", 0))
         self.backlog = Backlog(
             self.counters,
             self.began_at,

@@ -152,7 +152,7 @@ class Visits:
             self._allowance.spend(len(links), self._pages)
             if is_more_due and not self._allowance.visits(now, self._pages):
                 self._allowed_at = now + self._settings.cycle_s / max(self._pages, 1)
-            self._marginal.steer(now, self._pages, is_more_due=is_more_due)
+            self._marginal.adjust(now, self._pages, is_more_due=is_more_due)
         return links
 
     def _link(self, url: str, state: VisitState) -> Link:
@@ -423,7 +423,7 @@ class Visits:
 
     def _meet(self, link: Link, now: float) -> None:
         """Let a page join that was fetched without RECRAWL: due a cycle after that."""
-        status = self._seen.undated(link.url)
+        status = self._seen.undated_status(link.url)
         if status is not None:
             self._undated -= 1
             self._admit(link, status.time, self._settings.cycle_s, self._mean_weight, now)

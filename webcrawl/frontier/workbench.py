@@ -172,7 +172,7 @@ class Workbench:
         """Take the shared address of `host`, which is popped, or note when to ask again."""
         assert self._shared is not None
         address, ip = host.addresses[0], host.ip
-        again_at = self._shared.take(address, now)
+        again_at = self._shared.acquire(address, now)
         if again_at <= now:
             self._taken = ip
             return True
@@ -186,7 +186,7 @@ class Workbench:
         """The host that was popped last has not used its address."""
         assert self._shared is not None
         assert self._taken is not None
-        self._shared.give_back(self._taken.address, now)
+        self._shared.cancel(self._taken.address, now)
         self._taken = None
 
     def _ask_freed(self, now: float) -> None:
@@ -198,7 +198,7 @@ class Workbench:
                 ip.next_at = min(ip.next_at, now)
                 ip.armed = False  # its timer is too late; the host asks for the address now
             else:
-                self._shared.leave(address, now)
+                self._shared.stop_waiting(address, now)
 
     def wake(self, now: float) -> list[Host]:
         """The snoozed hosts whose clock is due: the caller places each.

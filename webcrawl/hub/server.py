@@ -47,7 +47,7 @@ _NO_TARGET = 1 << 62
 _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
-class Whole(Protocol):
+class TargetShare(Protocol):
     """A crawl with several hubs (`cluster.target.Share`), of which this frontier is one.
 
     goal -- pages of the whole crawl; 0: no target
@@ -105,7 +105,7 @@ class FrontierServer(Frontier):
         self.is_ending = False
         self._frontier = frontier
         self.target = target
-        self.whole: Whole | None = None
+        self.whole: TargetShare | None = None
         self.orders = Orders()
         self._grace_s = grace_s
         self.out = 0

@@ -14,6 +14,7 @@ import msgspec
 from scrapy.crawler import Crawler
 
 from webcrawl.cluster.buckets import hub_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import SteeringError
@@ -98,7 +99,7 @@ class LiveCrawl:
         self._explaining += 1
         try:
             return await explained_by_crawl(self._crawler.settings, frontier, url)
-        except (StoreError, ScopeError) as error:
+        except (StoreError, ScopeError, SettingError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:
             self._explaining -= 1

@@ -13,15 +13,14 @@ MB and Mbps are powers of ten, as is usual for bits per second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.base.wording import printable
+from webcrawl.base.wording import by_reason, printable
 from webcrawl.frontier.counters import NO_VISITS, Counters
 
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.cluster.views import Whole
+    from webcrawl.cluster.views import CrawlTotals
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")
@@ -121,7 +120,7 @@ def visits_line(counters: Counters) -> str:
     )
 
 
-def hubs_text(whole: Whole) -> str:
+def hubs_text(whole: CrawlTotals) -> str:
     """The hubs of a crawl, and those that are away."""
     hubs = len(whole.hubs)
     if not whole.away:
@@ -130,7 +129,7 @@ def hubs_text(whole: Whole) -> str:
     return f"{hubs - len(whole.away)} of {hubs} hubs ({away})"
 
 
-def whole_line(whole: Whole) -> str:
+def whole_line(whole: CrawlTotals) -> str:
     """The crawl of all hubs in one line."""
     c = whole.counters
     return (
@@ -139,7 +138,7 @@ def whole_line(whole: Whole) -> str:
     )
 
 
-def whole_summary(whole: Whole) -> list[str]:
+def whole_summary(whole: CrawlTotals) -> list[str]:
     """The lines below the summary of a hub: what all have done."""
     lines = [
         "",
@@ -151,7 +150,7 @@ def whole_summary(whole: Whole) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def whole_values(whole: Whole) -> dict[str, Any]:
+def whole_values(whole: CrawlTotals) -> dict[str, Any]:
     """The crawl of all hubs as JSON values (docs/watching.md)."""
     return {
         "hub": whole.hub,
@@ -191,14 +190,6 @@ def only_sitemaps_share(counters: Counters) -> float:
     """
     pages = counters.crawled - sum(counters.visits[kind] for kind in _ANSWERED)
     return min(counters.sitemaps["only"] / pages, 1.0) if pages > 0 else 0.0
-
-
-def by_reason(counts: Mapping[str, int]) -> str:
-    """The total, and the count of each reason, the most frequent first."""
-    some = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
-    reasons = ", ".join(f"{reason} {n}" for n, reason in some)
-    total = sum(n for n, _ in some)
-    return f"{total} ({reasons})" if some else "0"
 
 
 def mean_request_s(counters: Counters) -> float:

@@ -65,7 +65,7 @@ class Controls:
         if orders.is_paused and not before.is_paused:
             self._gate.shut()
             self._pump.give_back_window()
-            unanswered = await self._gate.settle()
+            unanswered = await self._gate.wait_until_sent()
         elif not orders.is_paused:
             self._gate.open()
         if deny:
@@ -102,4 +102,4 @@ class Controls:
         self._pump.give_back_window()
         await asyncio.sleep(0)  # an admission that has just begun comes to its request
         self._gate.cut(matches)
-        return await self._gate.settle(matches)
+        return await self._gate.wait_until_sent(matches)

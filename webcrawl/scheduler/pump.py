@@ -125,7 +125,7 @@ class Pump:
         """Hosts that did not answer, and the reasons, from the outage detection."""
         return self._outage.failures
 
-    def take(self) -> Lease | None:
+    def next_lease(self) -> Lease | None:
         """The next lease whose Request may be sent now."""
         if not self._window or self._gate.is_shut or self._outage.is_on:
             return None
@@ -316,13 +316,13 @@ class Pump:
             self._crawler.signals.send_catch_log(fetches_cut)
         if self.is_cut:
             self.outbox.give_back_large()
-            self._settle()
+            self._wake_page_fetches()
 
-    def _settle(self) -> None:
+    def _wake_page_fetches(self) -> None:
         """Wake page fetches that wait for their items, if no item is left in the pipelines."""
         if not scrapy_private.has_items_in_pipelines(self._crawler.engine):
             for page_fetch in self.under_way:
-                page_fetch.settle()
+                page_fetch.wake()
 
     def _cancel_admissions(self) -> None:
         for lease, task in self._admitting.items():

@@ -27,6 +27,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.admission.sitemaps import Sitemaps
+from webcrawl.base.wording import by_reason
 from webcrawl.config import build
 from webcrawl.config.components import losses
 from webcrawl.config.ignored import unused
@@ -48,7 +49,6 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import ClientFrontier
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.report.lines import by_reason
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import open_frontier, rules_of
 from webcrawl.scheduler.pump import Pump
@@ -212,7 +212,7 @@ class Scheduler(BaseScheduler):
         return self._pump.outbox.has_large
 
     def next_request(self) -> Request | None:
-        while (lease := self._pump.take()) is not None:
+        while (lease := self._pump.next_lease()) is not None:
             page_fetch = PageFetch(lease, time.monotonic())
             self._pump.under_way.add(page_fetch)
             try:

@@ -1,8 +1,8 @@
 """Crawler traps: parts of a site with an endless number of URLs.
 
 Owns the tests for URLs deep inside a trap, and for numbered URLs, which may form a sequence. Pure.
-Every test is linear in the length of the URL. docs/crawling.md has the reasons for these
-limits, and the traps that they do not catch.
+Every test is linear in the length of the URL. docs/crawling.md has the traps that
+these limits do not catch.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
-from webcrawl.admission.sitemaps import REDIRECTS
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error
@@ -31,7 +30,7 @@ from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import PageFetch, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
-from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME

@@ -12,7 +12,7 @@ from webcrawl.downloader.handler import DownloadHandler
 
 class Ours:
     download_handler_cls = DownloadHandler
-    default_handler_settings: ClassVar = {"KEEP_ALIVE": 15}
+    default_handler_settings: ClassVar = {}
     settings_dict = {
         "DOWNLOAD_HANDLERS": {
             "http": "webcrawl.downloader.DownloadHandler",

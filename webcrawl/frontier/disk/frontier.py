@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar, Unpack
 
 from webcrawl.base.executor import AdaptiveExecutor
-from webcrawl.crawllog.files import CrawlLog, Place
+from webcrawl.crawllog.files import CrawlLog, LogError, Place
 from webcrawl.crawllog.line import LostLine
 from webcrawl.crawllog.places import logged_offsets
 from webcrawl.frontier.base import Frontier, Policy
@@ -73,7 +73,7 @@ class LocalFrontier(Frontier):
         StoreError. `in_memory`: without a folder.
         """
         now, utc_s = given.get("now", 0.0), given.get("utc_s", 0.0)
-        has_mail = given.get("abroad") is not None
+        has_mail = given.get("partition") is not None
         with ExitStack() as opened:
             self._folder = None if in_memory else JobFolder(jobdir)
             path = None
@@ -260,7 +260,10 @@ class LocalFrontier(Frontier):
             self.log.abandon()
             return
         self._do(self._state.end, moves=False)
-        self.log.close()
+        try:
+            self.log.close()
+        except LogError as error:
+            raise StoreError(str(error)) from None
 
     def audit(self) -> None:
         """Assert the invariants. O(hosts): for tests and debugging, with no batch under way."""

@@ -109,9 +109,9 @@ class HostRows:
         self._taken.clear()
         return dispensable
 
-    def take(self, line: RowLine) -> str | None:
+    def pop_first(self, line: RowLine) -> str | None:
         """Remove the first host of `waiting` or `deferred`; its name, None if there is none."""
-        row = line.take() if line.length else None  # most often none waits
+        row = line.pop() if line.length else None  # most often none waits
         if row is None:
             return None
         name = row[1].decode()

@@ -87,7 +87,7 @@ class HostQueue:
         self.push(priority, number, link)
         return priority
 
-    def keep(self, link: Link) -> None:
+    def replace(self, link: Link) -> None:
         """Replace the popped link by `link`, which stays popped."""
         assert self._out is not None
         self._db.put(rows.queue_key(self.host_id, *self._out), rows.encode(link))

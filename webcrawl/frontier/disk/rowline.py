@@ -40,7 +40,7 @@ class RowLine:
             self._fill()
         return self._head[0] if self._head else None
 
-    def take(self) -> Row | None:
+    def pop(self) -> Row | None:
         """Remove the first row, and return it; None if there is no row."""
         row = self.first()
         if row is not None:
@@ -51,7 +51,7 @@ class RowLine:
         return row
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Add a row. O(rows in memory), as `take` and `remove`."""
+        """Add a row. O(rows in memory), as `pop` and `remove`."""
         self._db.put(key, value)
         self.length += 1
         if key <= self._known_to:

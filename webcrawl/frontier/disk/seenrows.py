@@ -19,7 +19,7 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.store import Credit, UrlStatus
 
-# In the cache, of a URL that `undated` has looked up in vain. It is no credit.
+# In the cache, of a URL that `undated_status` has looked up in vain. It is no credit.
 _NOT_UNDATED = b"-"
 _RECENT_SLOTS = 1 << 17
 
@@ -108,7 +108,7 @@ class SeenRows:
         row = self._db.get(self._key(url))
         return rows.read_status(row) if row else None
 
-    def undated(self, url: str) -> UrlStatus | None:
+    def undated_status(self, url: str) -> UrlStatus | None:
         """The status of `url` if it was answered and has no revisit date; else None.
 
         None is remembered while the URL is in the cache and its row stays: no look-up on disk.

@@ -38,7 +38,7 @@ class VisitRows:
         """Remove up to `limit` pages that are due: (URL, row of its state), in order."""
         taken: list[tuple[str, bytes]] = []
         while len(taken) < limit and self.next_due_at() <= now:
-            row = self._line.take()
+            row = self._line.pop()
             assert row is not None
             taken.append(rows.read_visit(row[1]))
         return taken

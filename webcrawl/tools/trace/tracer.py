@@ -24,13 +24,12 @@ from webcrawl.admission.robotspolicy import (
     robots_answer,
 )
 from webcrawl.admission.runner import read_robots
-from webcrawl.admission.sitemaps import REDIRECTS
 from webcrawl.base.wording import printable
 from webcrawl.config.build import reading_from, robots_reader, robots_token
 from webcrawl.config.fetch import content_type_test
 from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
-from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.fetch.requesthead import split_url
 from webcrawl.parse.jointrules import decision
 from webcrawl.parse.ownersignals import bounded, header_signals
