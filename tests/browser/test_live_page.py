@@ -11,10 +11,10 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
-from simweb import running
 from tests.crawl.crawling import Crawl
 from tests.crawl.livecrawl import Port, made_up
 from tests.crawl.madeuplive import HOSTILE
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from simweb import running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import ROOT, assert_clean
 from tests.crawl.crawllog import assert_log
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
+from tests.forked import running
 from webcrawl.cluster.checkpoints import folder_of
 from webcrawl.cluster.claims import read_claim
 from webcrawl.cluster.restoring import find_checkpoint

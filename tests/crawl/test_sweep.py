@@ -13,10 +13,10 @@ import pytest
 from scrapy.exceptions import UsageError
 from scrapy.utils.project import get_project_settings
 
-from simweb import faults, running
+from simweb import faults
 from tests.conftest import ROOT
 from tests.crawl.crawling import WAIT_S, until
-from tests.forked import python
+from tests.forked import python, running
 from webcrawl.tools.sweep.command import Command
 
 pytestmark = pytest.mark.slow
