@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 
 from simweb import Running
 from simweb.launch import started
@@ -103,18 +103,22 @@ def python(
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator[Running]:
-    """`simweb.running`, in a fork."""
+def piped(*arguments: str) -> Iterator[tuple[Forked, IO[bytes], IO[bytes]]]:
+    """A process, its standard input and its standard output."""
     with TemporaryDirectory() as folder:
         pipes = [Path(folder, name) for name in ("in", "out")]
         for pipe in pipes:
             os.mkfifo(pipe)
-        process = Forked(("-m", "simweb", *arguments), files=pipes)
-        with (
-            pipes[0].open("wb") as stdin,
-            pipes[1].open("rb") as stdout,
-            started(process.pid, stdin, stdout) as web,
-        ):
+        process = Forked(arguments, files=pipes)
+        with pipes[0].open("wb") as stdin, pipes[1].open("rb") as stdout:
+            yield process, stdin, stdout
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[Running]:
+    """`simweb.running`, in a fork."""
+    with piped("-m", "simweb", *arguments) as (process, *pipes):
+        with started(process.pid, *pipes) as web:
             yield web
         process.wait(60)
 
