@@ -170,6 +170,7 @@ def _run(job: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(job["env"])
     path = filter(None, job["env"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.orig_argv = [sys.executable, *job["arguments"]]  # a fetcher may begin again
     first, *others = job["arguments"]
     if first == "-m":
         sys.argv = others
