@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 from urllib.request import ProxyHandler, build_opener
 
 
@@ -68,15 +68,19 @@ def running(*arguments: str) -> Iterator[Running]:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, process_group=0) as process:
         assert process.stdin
         assert process.stdout
-        try:
-            line = process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"the simulated web did not start: {' '.join(command)}")
-            ready = json.loads(line)
-            yield Running(
-                ready["dns"], ready["port"], ready["https"], ready["control"], process.pid
-            )
-        finally:
-            process.stdin.close()
-            process.stdout.read()
-            process.wait(timeout=60)
+        with started(process.pid, process.stdin, process.stdout) as web:
+            yield web
+
+
+@contextmanager
+def started(pid: int, stdin: IO[bytes], stdout: IO[bytes]) -> Iterator[Running]:
+    """Waits until the process of a simulated web serves, and ends it with the block."""
+    try:
+        line = stdout.readline()
+        if not line:
+            raise RuntimeError("the simulated web did not start")
+        ready = json.loads(line)
+        yield Running(ready["dns"], ready["port"], ready["https"], ready["control"], pid)
+    finally:
+        stdin.close()
+        stdout.read()

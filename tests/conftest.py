@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
@@ -32,6 +33,13 @@ os.environ.pop("SCRAPY_SETTINGS_MODULE", None)
 
 # `make test &` in a script ignores SIGINT, and each process that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Let the cycle collector look at what tests make, not at 7,000 tests: an eighth of the CPU."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_runtest_teardown() -> None:

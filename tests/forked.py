@@ -1,28 +1,38 @@
 """Runs `python ARGUMENTS` in a fork of a process that has imported the crawler already.
 
-A start of `scrapy` takes 1 s of CPU, nearly all of it for imports; a fork takes milliseconds. The
-fork is a process as any other: streams, environment, folder, signals and exit code are its own.
-Tests of the start itself, and the processes that a crawl starts, run `sys.executable`.
+A start of `scrapy` takes 1 s of CPU, nearly all of it for imports, and one of the simulated web
+half a second; a fork takes milliseconds. The fork is a process as any other: streams, environment,
+folder, signals and exit code are its own. Tests of the start itself, and the processes that a crawl
+starts, run `sys.executable`.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
+import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
+
+from simweb import Running
+from simweb.launch import started
 
 ROOT = Path(__file__).parents[1]
-PRELOADED = (
-    *("commands", "extensions", "middlewares", "pipelines", "scheduler", "spiders"),
-    *("tools.explain", "tools.trace", "tools.warccheck"),
+PACKAGES = (
+    *("webcrawl.commands", "webcrawl.extensions", "webcrawl.middlewares", "webcrawl.pipelines"),
+    *("webcrawl.scheduler", "webcrawl.spiders", "webcrawl.fastpath", "webcrawl.downloader"),
+    *("webcrawl.live", "webcrawl.tools.explain", "webcrawl.tools.trace"),
+    *("webcrawl.tools.warccheck", "scrapy.cmdline", "scrapy.commands", "scrapy.core.engine"),
+    *("scrapy.downloadermiddlewares", "scrapy.extensions.telnet", "scrapy.extensions.throttle"),
+    *("scrapy.resolver", "simweb.cli", "simweb.server"),
 )
 
 _servers: list[subprocess.Popen[str]] = []  # at most one, for the process of pytest
@@ -45,19 +55,22 @@ class Forked:
         job = {"arguments": arguments, "cwd": str(cwd), "env": env, "files": list(map(str, files))}
         self.returncode: int | None = None
         self.pid = int(_ask(job))
+        self._end = os.pidfd_open(self.pid)  # readable when the process has ended
 
     def poll(self) -> int | None:
-        if self.returncode is None and (code := _ask({"wait": self.pid})):
-            self.returncode = int(code)
-        return self.returncode
+        return self._code_within(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            if deadline is not None and time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("python", timeout or 0.0)
-            time.sleep(0.005)
+        code = self._code_within(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("python", timeout or 0.0)
         return code
+
+    def _code_within(self, timeout_s: float | None) -> int | None:
+        if self.returncode is None and select.select([self._end], [], [], timeout_s)[0]:
+            self.returncode = int(_ask({"wait": self.pid}))
+            os.close(self._end)
+        return self.returncode
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -87,6 +100,27 @@ def python(
         return subprocess.CompletedProcess(
             arguments, code, files[1].read_text(), files[2].read_text()
         )
+
+
+@contextmanager
+def piped(*arguments: str) -> Iterator[tuple[Forked, IO[bytes], IO[bytes]]]:
+    """A process, its standard input and its standard output."""
+    with TemporaryDirectory() as folder:
+        pipes = [Path(folder, name) for name in ("in", "out")]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        process = Forked(arguments, files=pipes)
+        with pipes[0].open("wb") as stdin, pipes[1].open("rb") as stdout:
+            yield process, stdin, stdout
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[Running]:
+    """`simweb.running`, in a fork."""
+    with piped("-m", "simweb", *arguments) as (process, *pipes):
+        with started(process.pid, *pipes) as web:
+            yield web
+        process.wait(60)
 
 
 def end() -> None:
@@ -136,6 +170,7 @@ def _run(job: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(job["env"])
     path = filter(None, job["env"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.orig_argv = [sys.executable, *job["arguments"]]  # a fetcher may begin again
     first, *others = job["arguments"]
     if first == "-m":
         sys.argv = others
@@ -148,10 +183,13 @@ def _run(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    from scrapy.utils.misc import walk_modules
+    from scrapy.utils.misc import walk_modules_iter
 
-    for package in PRELOADED:
-        walk_modules(f"webcrawl.{package}")
+    for package in PACKAGES:
+        for _ in walk_modules_iter(package):
+            pass
     assert "twisted.internet.reactor" not in sys.modules
+    gc.collect()
+    gc.freeze()  # no fork looks at these objects again, nor copies their memory
     if (given := _serve()) is not None:
         _run(given)

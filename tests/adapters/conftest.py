@@ -39,5 +39,4 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     gc.freeze()  # only what the test makes is looked at
     yield go
     gc.collect()  # an unclosed socket or transport is a ResourceWarning, an error here
-    gc.unfreeze()
     assert complaints == []

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simweb import faults, running
+from simweb import faults
 from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
+from tests.forked import running
 from webcrawl.commands.epilog import EXIT_CODES
 from webcrawl.config.table import MOST_USED
 from webcrawl.report.lines import LEGEND

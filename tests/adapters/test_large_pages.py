@@ -103,38 +103,35 @@ def test_a_large_sitemap_is_read_as_a_small_one(run: Run) -> None:
     run(go())
 
 
-def test_a_parser_that_raises_costs_its_page_only(run: Run, folder: Path) -> None:
+def test_a_parser_that_raises_costs_its_page_only_and_signals_to_the_crawl_nothing(
+    run: Run, folder: Path
+) -> None:
     async def use(read: Read) -> None:
         before = await read("test/who")
         with pytest.raises(ReadingFailed) as caught:
             await read("test/fail", b"x" * 1_000_000)
         assert caught.value.trace.endswith("ValueError: no page of mine\n")
+        assert (await read("test/interrupt")).page.links == ["http://h.example/still-here"]
         assert await read("test/who") == before, "the process is the same"
 
     reading(run, folder, use)
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("crash", "the process that read it ended with 3"),
-        ("spin", "it took more than 0.3 s of CPU time"),
-    ],
-)
-def test_a_process_that_ends_is_replaced(run: Run, folder: Path, name: str, reason: str) -> None:
+def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
+    ends = {
+        "crash": "the process that read it ended with 3",
+        "spin": "it took more than 0.3 s of CPU time",
+    }
+
     async def use(read: Read) -> None:
         before = await read("test/who")
-        with pytest.raises(ReadingFailed, match=reason) as caught:
-            await read(f"test/{name}", b"x" * 1_000_000)
-        assert caught.value.trace == ""
-        assert await read("test/who") != before
-
-    reading(run, folder, use)
-
-
-def test_the_process_ignores_signals_to_the_crawl(run: Run, folder: Path) -> None:
-    async def use(read: Read) -> None:
-        assert (await read("test/interrupt")).page.links == ["http://h.example/still-here"]
+        for name, reason in ends.items():
+            with pytest.raises(ReadingFailed, match=reason) as caught:
+                await read(f"test/{name}", b"x" * 1_000_000)
+            assert caught.value.trace == ""
+            after = await read("test/who")
+            assert after != before
+            before = after
 
     reading(run, folder, use)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from simweb import running
+from tests.forked import running
 from webcrawl import __version__
 
 pytestmark = pytest.mark.slow

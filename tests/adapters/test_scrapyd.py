@@ -18,7 +18,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from simweb import running
+from tests.forked import running
 
 pytest.importorskip("scrapyd")
 pytest.importorskip("scrapyd_client")

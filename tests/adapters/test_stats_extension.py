@@ -10,6 +10,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import pytest
 from scrapy.utils.test import get_crawler
@@ -355,4 +357,15 @@ def test_gc_is_tuned_while_the_spider_is_open() -> None:
     assert gc.get_freeze_count() > 0
     extension.spider_closed()
     assert gc.get_threshold() == before
-    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("_gc_as_it_was")
+def test_a_further_crawl_frees_what_the_first_has_left() -> None:
+    spider: Any = type("Spider", (), {})()
+    spider.itself, left = spider, ref(spider)
+    first, second = (GcTuning.from_crawler(get_crawler()) for _ in range(2))
+    first.spider_opened()
+    first.spider_closed()
+    del spider
+    second.spider_opened()
+    assert left() is None

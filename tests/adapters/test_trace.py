@@ -7,7 +7,6 @@ import re
 import socket
 from pathlib import Path
 
-from simweb import running
 from tests.adapters.rawserver import (
     RawServer,
     Script,
@@ -17,6 +16,7 @@ from tests.adapters.rawserver import (
     server_context,
 )
 from tests.conftest import Scrapy
+from tests.forked import running
 
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 LINKS = b'<a href="/a">a</a><a href="/b">b</a><a href="/a">a</a>'

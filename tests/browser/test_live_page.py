@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from threading import Thread
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
-from simweb import running
 from tests.crawl.crawling import Crawl
 from tests.crawl.livecrawl import Port, made_up
 from tests.crawl.madeuplive import HOSTILE
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_MS = 60_000  # of a busy machine
 WIDTHS = (390, 760, 1280)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 expect.set_options(timeout=TIMEOUT_MS)
 
 
 @contextmanager
-def opened(browser: Browser, url: str, width: int = 1280, scheme: str = "light") -> Iterator[Page]:
+def opened(browser: Browser, url: str) -> Iterator[Page]:
     """The page. Fails if it had an error, except that a server which has ended does not answer."""
     errors: list[str] = []
 
@@ -32,10 +35,7 @@ def opened(browser: Browser, url: str, width: int = 1280, scheme: str = "light")
         if line.type == "error" and "net::ERR_" not in line.text:
             errors.append(line.text)
 
-    context = browser.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme=scheme,  # type: ignore[arg-type]
-    )
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(TIMEOUT_MS)
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -95,10 +95,8 @@ def test_the_page_shows_a_crawl_and_its_end(browser: Browser, tmp_path: Path) ->
         assert crawl.wait().exit_code == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_hostile_text_is_text(browser: Browser, width: int, scheme: str) -> None:
-    with made_up() as port, opened(browser, port.url, width, scheme) as page:
+def test_hostile_text_is_text(browser: Browser) -> None:
+    with made_up() as port, opened(browser, port.url) as page:
         expect(page.locator("#urls tbody tr").nth(3)).to_be_attached()
         page.fill("#url", HOSTILE["end of script"])
         page.click("#explain button")
@@ -113,14 +111,16 @@ def test_hostile_text_is_text(browser: Browser, width: int, scheme: str) -> None
             assert hidden not in text
         assert "\\u{202e}gpj.exe" in text
         assert "</script>" in text
-        assert overflow(page) == []
+        for width, scheme in product(WIDTHS, SCHEMES):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            assert overflow(page) == [], (width, scheme)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_hub_shows_the_whole_crawl_and_all_hubs(browser: Browser, width: int) -> None:
-    with made_up() as port, opened(browser, port.url, width) as page:
+def test_a_hub_shows_the_whole_crawl_and_all_hubs(browser: Browser) -> None:
+    with made_up() as port, opened(browser, port.url) as page:
         expect(page.locator("#whole")).to_be_hidden()
-    with made_up("--hubs") as port, opened(browser, port.url, width) as page:
+    with made_up("--hubs") as port, opened(browser, port.url) as page:
         rows = page.locator("#hubs tbody tr")
         expect(rows).to_have_count(3)
         expect(rows.nth(0)).to_contain_text("this hub")
@@ -130,7 +130,9 @@ def test_a_hub_shows_the_whole_crawl_and_all_hubs(browser: Browser, width: int) 
         expect(page.locator("#queued")).to_have_text("9")
         assert until_crawled(page, 2) % 2 == 0
         assert page.locator("main img, main script, main svg[onload]").count() == 0
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert "\u202e" not in page.inner_text("body")
 
 

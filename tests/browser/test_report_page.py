@@ -92,8 +92,7 @@ def outside(request: Any) -> bool:
     return not request.url.startswith(("file:", "data:"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_it_has_no_error_and_fits(browser: Browser, index: str, width: int, scheme: str) -> None:
     page = opened(browser, index, width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -102,13 +101,16 @@ def test_it_has_no_error_and_fits(browser: Browser, index: str, width: int, sche
     page.close()
 
 
-def test_hostile_values_are_shown_as_text(browser: Browser, index: str) -> None:
-    page = opened(browser, index, 1280)
+@pytest.fixture(scope="module")
+def page(browser: Browser, index: str) -> Page:
+    return opened(browser, index, 1280)
+
+
+def test_hostile_values_are_shown_as_text(page: Page) -> None:
     assert page.title() == f"Crawl {CRAWL}"
     assert HOSTILE in page.inner_text("#figure-languages")
     assert HOSTILE in page.inner_text("#figure-media_types")
     assert page.query_selector_all("main img, main script") == []
-    page.close()
 
 
 def test_tables_of_names_of_usual_length_are_not_cut(browser: Browser, tmp_path: Path) -> None:
@@ -124,8 +126,7 @@ def test_tables_of_names_of_usual_length_are_not_cut(browser: Browser, tmp_path:
     page.close()
 
 
-def test_tables_are_filtered_and_sorted(browser: Browser, index: str) -> None:
-    page = opened(browser, index, 1280)
+def test_tables_are_filtered_and_sorted(page: Page) -> None:
     table = page.locator("#figure-hosts")
     rows = table.locator("tbody tr")
     assert rows.count() == 12
@@ -143,12 +144,9 @@ def test_tables_are_filtered_and_sorted(browser: Browser, index: str) -> None:
     assert pages == sorted(pages, reverse=True)
     table.get_by_role("button", name="Pages").click()
     assert table.locator("th[aria-sort=ascending]").count() == 1
-    page.close()
 
 
-def test_the_switch_changes_the_colours(browser: Browser, index: str) -> None:
-    page = opened(browser, index, 1280)
+def test_the_switch_changes_the_colours(page: Page) -> None:
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Dark").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
-    page.close()

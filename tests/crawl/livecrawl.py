@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple, Self
 
-from tests.crawl.crawling import ROOT, Crawl, until
+from tests.crawl.crawling import Crawl, until
+from tests.forked import piped
 
 LIVE_URL = re.compile(r"Live page: (http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43}))\n")
 TIMEOUT_S = 60  # of a busy machine
@@ -110,17 +109,9 @@ class Reader:
 @contextmanager
 def made_up(*arguments: str) -> Iterator[Port]:
     """The control server of `tests.crawl.madeuplive`. It ends with the block."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.crawl.madeuplive", *arguments],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout
-        try:
-            found = LIVE_URL.match(f"Live page: {process.stdout.readline()}")
-            assert found
-            yield Port(found[1], int(found[2]), found[3])
-        finally:
-            assert process.stdin
-            process.stdin.close()
-            if process.wait(TIMEOUT_S):
-                raise AssertionError("the made-up server failed")
+    with piped("-m", "tests.crawl.madeuplive", *arguments) as (process, stdin, stdout):
+        found = LIVE_URL.match(f"Live page: {stdout.readline().decode()}")
+        assert found
+        yield Port(found[1], int(found[2]), found[3])
+        stdin.close()
+        assert process.wait(TIMEOUT_S) == 0, "the made-up server failed"

@@ -13,9 +13,9 @@ import pytest
 from fastwarc.warc import ArchiveIterator as FastwarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from simweb import running
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
+from tests.forked import running
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 

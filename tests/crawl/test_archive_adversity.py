@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.crawl.crawling import Crawl, Result, assert_clean
 from tests.crawl.knownsite import Record, records
+from tests.forked import running
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 

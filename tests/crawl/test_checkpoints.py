@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simweb import running
 from tests.contracts.natsserver import NatsServer
-from tests.crawl.crawling import ROOT, assert_clean
+from tests.crawl.crawling import assert_clean
 from tests.crawl.crawllog import assert_log
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
+from tests.forked import python, running
 from webcrawl.cluster.checkpoints import folder_of
 from webcrawl.cluster.claims import read_claim
 from webcrawl.cluster.restoring import find_checkpoint
@@ -53,8 +52,7 @@ def settings(tmp_path: Path, bus: NatsServer) -> dict[str, Any]:
 
 def hub(*arguments: object) -> subprocess.CompletedProcess[str]:
     """`scrapy hub`."""
-    command = [sys.executable, "-m", "scrapy", "hub", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return python("-m", "scrapy", "hub", *map(str, arguments))
 
 
 def test_a_hub_is_restored_from_its_last_checkpoint(

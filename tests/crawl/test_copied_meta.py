@@ -7,10 +7,10 @@ from textwrap import indent
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import assert_clean, assert_faultless
 from tests.crawl.test_users_code import PROMISES, WORLD
 from tests.crawl.userscode import items, run
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

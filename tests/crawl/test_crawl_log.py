@@ -8,10 +8,10 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
 from tests.crawl.crawllog import Line, assert_log, log_lines
 from tests.crawl.knownsite import records
+from tests.forked import running
 
 # 69 kinds of hosts and pages, and no host much larger than the others.
 WORLD = (

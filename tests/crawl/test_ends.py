@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import Result
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import run
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

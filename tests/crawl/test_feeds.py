@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.crawl.crawling import ROOT, Crawl, Result, assert_clean, crawl
 from tests.crawl.joined import assert_joined
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import run
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
-from simweb import running
 from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer, served
+from tests.forked import running
 from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.joined import assert_joined
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 UNDER_WAY_MAX = 8

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Result, assert_clean, assert_faultless
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.test_hub import UNDER_WAY_MAX, Machine, wait_for_pages
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 WORLD = (

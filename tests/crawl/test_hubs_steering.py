@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, faults, running
+from simweb import Running, faults
 from tests.contracts.natsserver import NatsServer
 from tests.crawl.crawling import Result, assert_clean
 from tests.crawl.steered import Steered
+from tests.forked import running
 from tests.unit.snapshots import of_hubs
 from webcrawl.live.client import ask
 

@@ -13,10 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
 
-from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from tests.crawl.knownsite import records
 from tests.crawl.test_processes import few
+from tests.forked import running
 from webcrawl.fetch.signing import thumbprint
 from webcrawl.tools.botpage.keys import new_key
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.onecrawl import assert_one_crawl
-from tests.forked import python
+from tests.forked import python, running
 from webcrawl.parse.urls import host_of
 
 pytestmark = pytest.mark.slow

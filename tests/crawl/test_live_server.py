@@ -17,10 +17,11 @@ from urllib.parse import quote
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.conftest import Scrapy
 from tests.crawl.crawling import Crawl, assert_clean, until
 from tests.crawl.livecrawl import Port, made_up
+from tests.forked import running
 from webcrawl.live.access import TOKEN_FILE
 from webcrawl.live.address import ADDRESS_MAX, SOCKET
 from webcrawl.live.client import NotRunning, Refused, ask

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from tests.crawl.crawllog import assert_log
 from tests.crawl.knownsite import answer, crawled, records, served
 from tests.crawl.test_processes import few
-from tests.forked import python
+from tests.forked import python, running
 from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simweb import running
 from tests.crawl.crawling import assert_clean, assert_faultless, crawl
+from tests.forked import running
 
 WEB = (
     *("--hosts=300", "--seeds=300", "--pages-per-host=2", "--host-delay=0.1"),

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.crawl.crawling import Crawl, assert_clean, crawl
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import assert_faultless
 from tests.crawl.userscode import items, run
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import (
     Crawl,
     Result,
@@ -27,6 +26,7 @@ from tests.crawl.crawling import (
 from tests.crawl.knownsite import Record, records
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import items, run
+from tests.forked import running
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, faults, running
+from simweb import Running, faults
 from tests.crawl.crawling import Crawl, Result, assert_clean, crawl
 from tests.crawl.knownsite import records
 from tests.crawl.test_identity import assert_the_secrets_are_nowhere
 from tests.crawl.test_processes import few
+from tests.forked import running
 from tests.proxyserver import ProxyServer, asking
 from webcrawl.tools.warccheck.check import check
 

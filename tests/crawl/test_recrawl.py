@@ -13,11 +13,12 @@ from string import ascii_lowercase
 
 import pytest
 
-from simweb import Running, faults, running
+from simweb import Running, faults
 from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Crawl, assert_clean, until
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer
+from tests.forked import running
 from webcrawl.frontier.counters import NO_VISITS
 
 CYCLE_S = 3

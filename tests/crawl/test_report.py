@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from simweb.spec import WorldSpec
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
 from tests.crawl.webtruth import FEATURES, Answered, Truth, domain_of, level_of, suffix_of
-from tests.forked import python
+from tests.forked import python, running
 
 SPEC = WorldSpec(hosts=60, pages_per_host=8, features=FEATURES, host_delay_s=0.1, seeds=9)
 WORLD = (

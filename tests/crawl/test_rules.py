@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, faults, running
+from simweb import Running, faults
 from tests.adapters.rawserver import RawServer
 from tests.crawl.crawling import Crawl, Result, assert_clean, crawl, wait_for_servers
 from tests.crawl.knownsite import answer, crawled, served
@@ -21,7 +21,7 @@ from tests.crawl.onecrawl import assert_no_fault_but_of_kills, assert_one_crawl
 from tests.crawl.steered import Steered
 from tests.crawl.test_kill import VIEW, mounts
 from tests.crawl.test_processes import Processes, few
-from tests.forked import python
+from tests.forked import python, running
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from simweb import running
 from simweb.model import World
 from simweb.reach import reach
 from simweb.sitemaps import SITEMAPS
 from simweb.spec import WorldSpec
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless, crawl
 from tests.crawl.crawllog import log_lines
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from simweb import faults, running
+from simweb import faults
 from tests.crawl.crawling import Result, assert_clean, assert_faultless
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
 from tests.crawl.userscode import HEAD
-from tests.forked import python
+from tests.forked import python, running
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simweb import Running, faults, running
+from simweb import Running, faults
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import records
+from tests.forked import running
 
 # One page in ten never answers, and a fetch of it would take longer than a test may.
 WEB = (

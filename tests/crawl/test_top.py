@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import ROOT, WAIT_S, Crawl, until
-from tests.forked import python
+from tests.forked import python, running
 
 pytestmark = pytest.mark.slow
 

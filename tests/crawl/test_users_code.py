@@ -16,9 +16,9 @@ from threading import Thread
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import assert_faultless
 from tests.crawl.userscode import items, run
+from tests.forked import running
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import assert_clean, assert_faultless
 from tests.crawl.knownsite import records
 from tests.crawl.userscode import items, run
-from tests.forked import python
+from tests.forked import python, running
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from simweb import Running, running
+from simweb import Running
 from tests.crawl.crawling import assert_clean, assert_faultless
 from tests.crawl.watched import Watched
+from tests.forked import running
 from tests.unit.snapshots import snapshot
 from webcrawl.report.series import read_series
 

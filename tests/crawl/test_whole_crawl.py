@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simweb import running
 from tests.crawl.crawling import assert_clean, assert_faultless, crawl
+from tests.forked import running
 from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow

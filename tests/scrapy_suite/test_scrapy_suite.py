@@ -59,6 +59,7 @@ def sdist(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.timeout(900)  # a group has up to 200 tests: a minute, and five on a busy machine
 @pytest.mark.parametrize("group", GROUPS)
 def test_scrapys_own_tests(group: str, sdist: Path) -> None:
     plugins = ["declared_gaps"] + ["swapped_defaults"] * (group != "handler")
@@ -71,7 +72,7 @@ def test_scrapys_own_tests(group: str, sdist: Path) -> None:
         [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "--reactor=asyncio",
          "-pno:cacheprovider", "-pno:xdist", "-mnot requires_internet", *options,
          *(f"tests/test_{name}.py" for name in GROUPS[group])],
-        cwd=sdist, env=environment(), capture_output=True, text=True, timeout=300, check=False,
+        cwd=sdist, env=environment(), capture_output=True, text=True, timeout=840, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-2_000:]
 

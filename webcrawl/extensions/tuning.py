@@ -10,7 +10,9 @@ to the system: 4 MB less.
 The collector: by default it takes half of the engine's time. Reference counts free nearly all
 objects of a crawl; cycles are few. Objects that exist when the spider opens live until the end, so
 they are frozen and the collector skips them. Measured with Scrapy's own engine: 427 µs per request
-without this, 228 with it.
+without this, 228 with it. They stay frozen at the end: Python would look through all of them, which
+took two thirds of the CPU time of a crawl of one page (0.3 s of 0.47). Only a further crawl in the
+same process thaws them, and frees what is left of the one before.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class OneHeap:
 class GcTuning:
     """Sets the collector's thresholds while the spider is open."""
 
+    _has_frozen = False  # in this process
+
     def __init__(self) -> None:
         self._before: tuple[int, ...] = ()
 
@@ -62,11 +66,13 @@ class GcTuning:
 
     def spider_opened(self) -> None:
         self._before = gc.get_threshold()
+        if GcTuning._has_frozen:
+            gc.unfreeze()
         gc.collect()
         gc.freeze()
+        GcTuning._has_frozen = True
         gc.set_threshold(*THRESHOLD)
 
     def spider_closed(self) -> None:
         if self._before:
             gc.set_threshold(*self._before)
-            gc.unfreeze()
