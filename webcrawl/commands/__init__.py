@@ -8,8 +8,8 @@ In reading order:
   their common base: they leave no archive, no report and nothing in JOBDIR.
 - `ctl`: steers a running crawl. `hub`: gives a hub whose machine is lost a JOBDIR.
 - `simweb`: serves the simulated web.
-- `report`, `explain`, `frontier`, `top`, `trace`, `sweep`, `warccheck`, `botpage`: carried out by
-  `webcrawl.tools`; `tool` is their common base.
+- `report`, `explain`, `frontier`, `top`, `trace`, `sweep`, `warccheck`, `botpage`, `corpus`:
+  carried out by `webcrawl.tools`; `tool` is their common base.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.
 """
