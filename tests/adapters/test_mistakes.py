@@ -35,6 +35,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("report", "/none"), "/none is not a folder"),
     (("report", ".", "--crawl", "1"), ". has no crawl log: no crawl-1-*.jsonl"),
     (("report", ".", "--in-degree", "a/b"), "--in-degree a/b is not a domain"),
+    (("corpus", "/none.warc.gz", "-o", "x"), "/none.warc.gz: No such file or directory"),
 ]
 
 
@@ -55,6 +56,7 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("trace", "give one or more URLs"),
         ("report", "give one folder"),
         ("warccheck", "give one or more WARC files"),
+        ("corpus", "give one or more WARC files, and -o DIR"),
     ],
 )
 def test_a_call_without_its_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:

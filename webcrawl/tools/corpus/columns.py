@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -56,20 +58,24 @@ def tables() -> dict[str, list[Column]]:
 def page_with_tables(page: str) -> str:
     """`page` with a table of the columns after each `<!-- columns: NAME -->`."""
     for name, columns in tables().items():
-        rows = ["| column | type | meaning | example | since |", "| --- " * 5 + "|"]
-        rows += [
-            f"| `{each.name}` | {each.type}{'' if each.nullable else ', not null'} |"
-            f" {each.description} | `{_in_cell(each.example)}` | {each.since} |"
-            for each in columns
-        ]
         start, mark, rest = page.partition(f"<!-- columns: {name} -->\n")
         if mark:
-            page = start + mark + "\n".join(rows) + "\n" + re.sub(r"\A(?:\|.*\n)*", "", rest)
+            table = "\n".join(_table(columns))
+            page = start + mark + table + "\n" + re.sub(r"\A(?:\|.*\n)*", "", rest)
     return page
 
 
-def _in_cell(example: str) -> str:
-    return example.replace("|", "\\|").replace("\n", " ")
+def _table(columns: list[Column]) -> Iterator[str]:
+    """Columns that follow one another and are alike share a row."""
+    yield "| column | meaning | since |"
+    yield "| --- | --- | --- |"
+    before = ""
+    for (meaning, kind, since), same in groupby(
+        columns, lambda each: (each.description, each.type, each.since)
+    ):
+        names = ", ".join(f"`{each.name}`" for each in same)
+        yield f"| {names} {kind} | {meaning} | {since if since != before else ''} |"
+        before = since
 
 
 if __name__ == "__main__":

@@ -41,9 +41,12 @@ class Command(command.Command):
         super().add_options(parser)
         add = parser.add_argument
         add("-o", "--output", metavar="DIR", help="where the corpus is written")
-        add("--text", choices=_TEXTS, help="the texts of pages, too")
+        add(
+            "--text",
+            choices=_TEXTS,
+            help="the texts of pages, too; with all no main text is read, which is faster",
+        )
         add("--format", choices=("parquet", "jsonl", "wet"), help="of the texts (columns)")
-        add("--no-main", action="store_true", help="read no main text: faster")
         add("--crawl", metavar="NAME", default="", help="the column crawl (what the file says)")
         add("--log", metavar="DIR", action="append", default=[], help="a folder of crawl logs,"
             " beside those of the WARC files")  # fmt: skip
@@ -123,8 +126,6 @@ def _texts(opts: argparse.Namespace) -> Texts:
         )
     if opts.format == "wet" and opts.text == "both":
         raise UsageError("a WET record has one text: give --text all or main", print_help=False)
-    if opts.no_main and opts.text in ("main", "both"):
-        raise UsageError(f"--no-main contradicts --text {opts.text}", print_help=False)
     return Texts(_TEXTS.get(opts.text, ()), opts.format or "parquet")
 
 
