@@ -37,6 +37,7 @@ _MORE = {
     "refers_url": "VARCHAR",
     "refers_time": "BIGINT",
     "refers_id": "VARCHAR",
+    "sketch": "UINTEGER[]",
     "texts_in": "VARCHAR",
     "texts_at": "BIGINT",
 }

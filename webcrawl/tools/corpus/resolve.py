@@ -3,7 +3,7 @@
 - `part`: the rows of all parts, with `number`: the WARC file's place and the offset in one.
 - `original`: for each revisit with a known original its columns, as `of_...`.
 - `near_duplicate`: `number` of a page, and `first`, that of the first page with nearly the same
-  text. `neardup.mark` fills it from `page`: `number` and `simhash` of each page.
+  text. `neardup.mark` fills it from `page`: `number` and `sketch` of each page.
 - `superseded`: `number` of captures that a later answer replaced; `logged`: files with a crawl log.
 - `robots`: what the newest robots.txt of an origin says about the use of its pages.
 
@@ -73,8 +73,8 @@ CREATE TABLE robots AS
 _NEAR = """
 CREATE TABLE near_duplicate (number BIGINT, first BIGINT);
 CREATE TABLE page AS
-    SELECT number, simhash FROM part ANTI JOIN superseded USING (number)
-    WHERE simhash IS NOT NULL ORDER BY number;
+    SELECT number, sketch FROM part ANTI JOIN superseded USING (number)
+    WHERE sketch IS NOT NULL ORDER BY number;
 """
 _LOG = """
 CREATE TABLE superseded (number BIGINT);

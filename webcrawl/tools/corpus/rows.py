@@ -19,7 +19,7 @@ from webcrawl.parse.page import media_type_of
 from webcrawl.parse.urls import redirect_target
 from webcrawl.tools.corpus.captures import Capture
 from webcrawl.tools.corpus.language import detect
-from webcrawl.tools.corpus.neardup import simhash
+from webcrawl.tools.corpus.neardup import simhash, sketch
 from webcrawl.tools.corpus.signals import signals_of
 from webcrawl.tools.corpus.text import PageText, read
 from webcrawl.tools.corpus.urlparts import host_parts
@@ -84,6 +84,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     tdm_reservation: str | None = None
     license: str | None = None
     wall: str | None = None
+    sketch: list[int] | None = None  # of `neardup`
     texts_in: str | None = None  # of `texts`
     texts_at: int | None = None
     # Of a revisit: the capture that it refers to.
@@ -159,14 +160,15 @@ def _read_payload(
 def _read_text(row: Row, html: bytes, charset: str, with_main: bool) -> PageText:
     page = read(html, charset, with_main=with_main)
     row.title, row.declared_language = page.title, page.declared_language
-    language = detect(page.main_text or page.all_text)
+    text = page.main_text or page.all_text
+    language = detect(text)
     row.detected_language, row.language_score = language.code, round(language.score, 4)
     if language.code != "und":
         row.content_languages = ",".join(code for code, _ in language.shares) or language.code
         row.language_share = round(dict(language.shares).get(language.code, 1.0), 4)
     row.words = len(page.all_text.split())
     row.text_length = len(page.all_text)
-    row.simhash = simhash(page.main_text or page.all_text)
+    row.simhash, row.sketch = simhash(text), sketch(text)
     if with_main:
         row.main_text_length = len(page.main_text)
     return page
