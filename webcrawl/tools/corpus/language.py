@@ -34,15 +34,16 @@ SCORE_MIN: Final = 0.45
 # The model's labels that are not ISO 639-3: those of ISO 639-1, and in the last row Wikipedia's.
 _CODES = """
     af:afr am:amh an:arg ar:ara as:asm av:ava az:aze ba:bak be:bel bg:bul bn:ben bo:bod
-    br:bre bs:bos ca:cat ce:che co:cos cs:ces cv:chv cy:cym da:dan de:deu dv:div el:ell en:eng
-    eo:epo es:spa et:est eu:eus fa:fas fi:fin fr:fra fy:fry ga:gle gd:gla gl:glg gn:grn gu:guj
-    gv:glv he:heb hi:hin hr:hrv ht:hat hu:hun hy:hye ia:ina id:ind io:ido is:isl it:ita ja:jpn
-    jv:jav ka:kat kk:kaz km:khm kn:kan ko:kor ku:kur kv:kom kw:cor ky:kir la:lat lb:ltz li:lim
-    lo:lao lt:lit lv:lav mg:mlg mk:mkd ml:mal mn:mon mr:mar ms:msa mt:mlt my:mya ne:nep nl:nld
-    nn:nno no:nor oc:oci or:ori os:oss pa:pan pl:pol ps:pus pt:por qu:que rm:roh ro:ron ru:rus
-    sa:san sc:srd sd:snd sh:hbs si:sin sk:slk sl:slv so:som sq:sqi sr:srp su:sun sv:swe sw:swa
-    ta:tam te:tel tg:tgk th:tha tk:tuk tl:tgl tr:tur tt:tat ug:uig uk:ukr ur:urd uz:uzb vi:vie
-    vo:vol wa:wln yi:yid yo:yor zh:zho
+    br:bre bs:bos ca:cat ce:che co:cos cs:ces cv:chv cy:cym da:dan de:deu dv:div el:ell
+    en:eng eo:epo es:spa et:est eu:eus fa:fas fi:fin fr:fra fy:fry ga:gle gd:gla gl:glg
+    gn:grn gu:guj gv:glv he:heb hi:hin hr:hrv ht:hat hu:hun hy:hye ia:ina id:ind ie:ile
+    io:ido is:isl it:ita ja:jpn jv:jav ka:kat kk:kaz km:khm kn:kan ko:kor ku:kur kv:kom
+    kw:cor ky:kir la:lat lb:ltz li:lim lo:lao lt:lit lv:lav mg:mlg mk:mkd ml:mal mn:mon
+    mr:mar ms:msa mt:mlt my:mya ne:nep nl:nld nn:nno no:nor oc:oci or:ori os:oss pa:pan
+    pl:pol ps:pus pt:por qu:que rm:roh ro:ron ru:rus sa:san sc:srd sd:snd sh:hbs si:sin
+    sk:slk sl:slv so:som sq:sqi sr:srp su:sun sv:swe sw:swa ta:tam te:tel tg:tgk th:tha
+    tk:tuk tl:tgl tr:tur tt:tat ug:uig uk:ukr ur:urd uz:uzb vi:vie vo:vol wa:wln yi:yid
+    yo:yor zh:zho
     als:gsw bh:bho eml:egl nah:nci
 """
 _ISO_639_3 = dict(pair.split(":") for pair in _CODES.split())
