@@ -70,7 +70,7 @@ REVISIT = {"WARC_Profile": "http://netpreserve.org/warc/1.1/revisit/identical-pa
 
 FIRST = [
     record(
-        *("warcinfo", "", b"software: x\r\nisPartOf: crawl-7\r\n"),
+        *("warcinfo", "", b"software: x\r\nisPartOf: all\r\nisPartOf: crawl-7\r\n"),
         Content_Type="application/warc-fields",
     ),
     response("/plain", 200, PAGE, HTML, WARC_Payload_Digest="sha1:ABC"),

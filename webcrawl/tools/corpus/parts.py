@@ -172,15 +172,18 @@ def _until(records: Iterable[Record | Broken], end: int) -> Iterator[Record | Br
 
 
 def _crawl_of(warc: BinaryIO) -> str:
-    """`isPartOf` of the first record, if that is a warcinfo record."""
+    """The last `isPartOf` of the first record, if that is a warcinfo record: ours has first the
+    collection, then the crawl's ID.
+    """
     first = next(read_records(warc), None)
     if not isinstance(first, Record) or first.type != "warcinfo":
         return ""
+    crawl = ""
     for line in first.block.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(":")
         if name.strip().lower() == "ispartof":
-            return value.strip()
-    return ""
+            crawl = value.strip()
+    return crawl
 
 
 def _convert(rows: Path, path: Path, filename: str, counts: Counts) -> None:

@@ -1,7 +1,7 @@
 """Reads WARC files of any writer, record by record: plain, or with one gzip member per record.
 
 A broken part of a file is one `Broken`, and reading goes on at the next record: of a gzip file at
-the next member that begins as a record, of a plain one at the next line that does. Of a record only
+the next member that begins as a record, of a plain one where the next one may begin. Of a record only
 the first BLOCK_MAX bytes of its block are kept, so memory is three times BLOCK_MAX at most.
 
 `scrapy warccheck` reads strictly; this reader takes all that can be understood.
@@ -23,7 +23,7 @@ _MAGIC = b"\x1f\x8b\x08"
 _VERSION = re.compile(rb"WARC/\d+\.\d+\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _HEAD_END = re.compile(rb"\n\r?\n")
-_NEXT_PLAIN = re.compile(rb"(?:^|\n)(WARC/\d+\.\d+\r?\n)")
+_NEXT_PLAIN = re.compile(rb"WARC/\d+\.\d+\r?\n")
 
 
 class Record(NamedTuple):
@@ -152,7 +152,7 @@ def _next_plain(file: BinaryIO, at: int) -> int | None:
         if not piece:
             return None
         if found := _NEXT_PLAIN.search(tail + piece):
-            return at - len(tail) + found.start(1)
+            return at - len(tail) + found.start()
         at += len(piece)
         tail = (tail + piece)[-16:]
 
