@@ -1,8 +1,8 @@
 """Reads WARC files of any writer, record by record: plain, or with one gzip member per record.
 
 A broken part of a file is one `Broken`, and reading goes on at the next record: of a gzip file at
-the next member that begins as a record, of a plain one where the next one may begin. Of a record only
-the first BLOCK_MAX bytes of its block are kept, so memory is three times BLOCK_MAX at most.
+the next member that begins as a record, of a plain one where the next one may begin. Of a record
+only the first BLOCK_MAX bytes of its block are kept, so memory is three times BLOCK_MAX at most.
 
 `scrapy warccheck` reads strictly; this reader takes all that can be understood.
 """
