@@ -77,7 +77,7 @@ class Command(command.Command):
         except duckdb.Error as error:
             self._fail(str(error).partition("\n")[0], 1)
         except OSError as error:
-            self._fail(f"{error.filename}: {error.strerror}", 1)
+            self._fail(f"{error.filename or folder}: {error.strerror}", 1)
         except KeyboardInterrupt:
             self._fail("interrupted; the same command goes on", INTERRUPTED)
 

@@ -17,8 +17,9 @@ import resource
 import shutil
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Protocol
@@ -92,7 +93,10 @@ def plan_of(
             raise CorpusError(f"two files are named {path.name}: {found[stem][0]} and {path}")
         found[stem] = (str(path.resolve()), size_bytes)
     folders = {*log_folders, *(path.parent for path in warcs)}
-    logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
+    try:
+        logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
+    except OSError as error:
+        raise CorpusError(f"{error.filename}: {error.strerror}") from None
     with_main = texts.columns != ("text",)
     return Plan([found[stem] for stem in sorted(found)], logs, crawl, with_main, texts, filters)
 
@@ -176,14 +180,26 @@ def _write_parts(
         running: dict[Future[Counts], Part] = {}
         try:
             for part in missing:
-                running[pool.submit(write_part, part, work, options)] = part
+                with _blocked_interrupts():  # a process that this starts inherits it
+                    running[pool.submit(write_part, part, work, options)] = part
                 if len(running) > 2 * processes:
                     _collect(running, progress)
             while running:
                 _collect(running, progress)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
             raise
+
+
+@contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """Ctrl-C comes after this."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
@@ -195,8 +211,7 @@ def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
 
 
 def _begin() -> None:
-    """Begin a process of the pool: it leaves Ctrl-C to its parent, ends with it, and is bounded."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Begin a process of the pool: it ends with its parent, and its memory is bounded."""
     resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
     parent = multiprocessing.parent_process()
     assert parent is not None
