@@ -94,6 +94,7 @@ FIRST = [
         *("/signals", 200, SIGNALS, HTML, "X-Robots-Tag: other: none"),
         *("Content-Usage: train-ai=n", 'Link: </l.xml>; rel="license"'),
     ),
+    response("/utf-16", 200, SIGNALS.decode().encode("utf-16"), HTML),
     response("/wall", 403, b"x", "cf-mitigated: challenge", "Server: cloudflare"),
     response("/told", 200, OTHER, HTML, WARC_Record_ID="<urn:x:told>"),
     record("request", "http://a.test/told", b"GET /told HTTP/1.1\r\n\r\n"),
@@ -210,6 +211,7 @@ EXPECTED: dict[str, Row] = {
         "tdm_reservation": "1",
         "license": '</l.xml>; rel="license"\n/terms',
     },
+    "http://a.test/utf-16": {"noindex": True, "tdm_reservation": "1", "license": "/terms"},
     "http://a.test/wall": {**NO_TEXT, "wall": "cloudflare"},
     "http://a.test/told": {
         **NO_TEXT,
@@ -384,17 +386,17 @@ def test_a_host_has_its_counts(made: Made) -> None:
     a = hosts["a.test"]
     counted = {name: a[name] for name in a if name.startswith(("fetch_", "robots_")) and a[name]}
     assert counted == {
-        "fetch_200": 13,
+        "fetch_200": 14,
         "fetch_redirPerm": 1,
         "fetch_gone": 1,
         "fetch_4xx": 1,
         "fetch_other": 1,
         "robots_200": 1,
-        "fetch_200_lote": 9,
-        "fetch_200_lote_pct": 69,
+        "fetch_200_lote": 10,
+        "fetch_200_lote_pct": 71,
     }
     assert dict(a["walls"]) == {"akamai": 1, "cloudflare": 1}
-    assert dict(a["content_languages"]) == {"por": 9}
+    assert dict(a["content_languages"]) == {"por": 10}
     assert a["surt_host_name"] == "test,a"
     assert dict(hosts["b.test"]["content_languages"]) == {"por": 2}
 
