@@ -33,6 +33,10 @@ _BOXED_MAX = 16_000_000  # 0.2 s, or 32 MB of indentation
 _SHORT_BYTES = 200_000
 _TAG_MAX_BYTES = 16_384  # of a longer page
 
+# Targets of links as XHTML writes them. As HTML they are not closed, and what follows would be the
+# text of a link, which is no main text: half of some pages of DocBook.
+_close_targets = re.compile(rb"""(<a\s(?:id|name)="[^"<>]{0,200}"\s?)/>""").sub
+
 _FORMATTING = (  # HTML, 13.2.4.3, without <a>, which ends the one before
     *(b"b", b"big", b"code", b"em", b"font", b"i", b"nobr", b"s", b"small", b"strike"),
     *(b"strong", b"tt", b"u"),
@@ -76,7 +80,7 @@ def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageTex
     language = declared_language(html, charset)
     text = bounded(decode(html, charset).encode("utf-8", "replace"))
     try:
-        tree = HTMLTree.parse(text.decode("utf-8", "replace"))
+        tree = HTMLTree.parse(_close_targets(rb"\1></a>", text).decode())
     except HTMLParserException:  # no memory
         return PageText("", language, "", "")
     texts = [
