@@ -103,6 +103,10 @@ def test_dates_and_numbers_are_no_difference_and_words_are() -> None:
 def test_short_texts_are_the_same_only_word_for_word() -> None:
     texts = ["Page not found", "Page 404 not found", "Page not there", "", "404", "1 May"]
     assert marked([sketch(each) for each in texts]) == {1: 0}
+    gone = (
+        "The page that you are looking for was removed by its author, or perhaps it never existed."
+    )
+    assert marked([sketch(f"{gone} {each}") for each in ("news", "blogs", "news")]) == {2: 0}
 
 
 def test_a_simhash_has_64_bits_few_of_which_differ_between_similar_texts() -> None:

@@ -97,6 +97,19 @@ def test_main_text_is_what_was_marked(is_portuguese: bool) -> None:
     assert means["sidebar"] <= 0.1
 
 
+def test_what_follows_a_target_of_xhtml_is_no_link() -> None:
+    """`<a id="x"/>` is not closed in HTML. DocBook writes one per heading and table."""
+    section = (
+        '<div class="section"><h2><a id="{n}"/>Title</h2><p>Words of the chapter.</p>'
+        '<div class="table"><a id="t{n}"/><p>Table</p><table><tr><td><a href="/{n}">one</a></td>'
+        "<td>of the chapter</td></tr></table></div></div>"
+    )
+    page = "".join(section.format(n=n) for n in range(5)) + "<p>a <a href=http://x.test/>link</a> b"
+    found = read(f'<body><div><h1><a id="c"/>Chapter</h1>{page}</div>'.encode(), None).main_text
+    assert found.count("of the chapter") == 10
+    assert "a link b" in found
+
+
 # Each is long, or wants more than its size. {n}: how often.
 HOSTILE = {
     "svg": "'<svg>' * {n}",

@@ -3,7 +3,12 @@
 Owns what "nearly" means: of the pieces of two texts (`webcrawl.parse.maintext`: some 25 letters,
 cut where the text says; numbers and the words of dates are left out) at least SAME_SHARE are in
 both, as a share of those in either (Jaccard 1912). A sketch estimates it: 64 MinHashes (Broder
-1997), a byte of each. The simhash is for other tools: its 64 bits alone are too coarse.
+1997), a byte of each.
+
+On three mirrors each of 131 pages, with other dates, banners and menus, among pages of the same
+templates and half-translated ones that share up to 70 % of their text: precision 1.0, recall 0.986
+(SAME_SHARE of 0.55: 0.993 and 0.985; 0.5: 0.965 and 0.969). The simhash is for other tools: its 64
+bits have a recall of 0.77 at a precision of 0.95.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ CREATE TEMP TABLE likely (number BIGINT, earlier BIGINT);
 """
 _BAND = """
 INSERT INTO likely
-    SELECT number, unnest([first_one, one_before]) AS earlier FROM (
+    SELECT number, unnest(list_distinct([first_one, one_before])) AS earlier FROM (
         SELECT number, first(number) OVER same AS first_one, lag(number) OVER same AS one_before
         FROM sketched WINDOW same AS (PARTITION BY sketch[{band}] ORDER BY number)
     ) WHERE number > first_one;
