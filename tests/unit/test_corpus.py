@@ -401,6 +401,28 @@ def test_a_host_has_its_counts(made: Made) -> None:
     assert dict(hosts["b.test"]["content_languages"]) == {"por": 2}
 
 
+SAID = ("http://a.test/signals", "http://a.test/utf-16")  # noindex, and tdm-reservation: 1
+
+
+@pytest.mark.parametrize(
+    ("filters", "left_out"),
+    [
+        (Filters(), ("http://a.test/again",)),
+        (Filters(True), ()),
+        (Filters(True, without=("noindex",)), SAID),
+        (Filters(True, without=("tdm-reservation", "nofollow")), (*SAID, "http://b.test/plain")),
+        (Filters(True, without=("train-ai=n",)), ("http://a.test/",)),  # by its robots.txt
+        (Filters(True, without=("AI-Train=NO",)), ("http://a.test/",)),
+        (Filters(True, without=("train-ai=no", "ai=n")), ()),
+    ],
+)
+def test_a_filter_leaves_out(made: Made, filters: Filters, left_out: tuple[str, ...]) -> None:
+    files = [str(made.folder / f"{name}.parquet") for name in NAMES]
+    query = f"SELECT url FROM read_parquet(?) WHERE {filters.condition()}"
+    found = {url for (url,) in duckdb.execute(query, [files]).fetchall()}
+    assert EXPECTED.keys() - found == {url for url in EXPECTED if url.startswith(left_out)}
+
+
 def test_duckdb_reads_all_tables_as_one(made: Made) -> None:
     files = [str(made.folder / f"{name}.parquet") for name in NAMES]
     (found,) = duckdb.execute(

@@ -89,6 +89,8 @@ def plan_of(
         except OSError as error:
             raise CorpusError(f"{path}: {error.strerror}") from None
         stem = stem_of(path.name)
+        if f"{stem}.parquet" == HOSTS:
+            raise CorpusError(f"{path}: {HOSTS} is the table of hosts; rename the file")
         if stem in found:
             raise CorpusError(f"two files are named {path.name}: {found[stem][0]} and {path}")
         found[stem] = (str(path.resolve()), size_bytes)
