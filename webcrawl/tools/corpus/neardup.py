@@ -13,6 +13,7 @@ bits have a recall of 0.77 at a precision of 0.95.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import duckdb
@@ -103,6 +104,7 @@ def mark(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_MARKED)
 
 
+@lru_cache(1)  # simhash and sketch of a page are asked for one after the other
 def _features(text: str) -> set[bytes]:
     words = maintext.words_of([text[:TEXT_MAX].encode("utf-8", "replace")])
     features = maintext.pieces(words) if words else set()
