@@ -204,7 +204,7 @@ def warcinfo_record(record_id: str, time: float, filename: str, info: Fields) ->
         ("WARC-Filename", filename),
         ("Content-Type", "application/warc-fields"),
     ]
-    return record(fields, warc_fields((*info, *FORMAT)))
+    return _record(fields, warc_fields((*info, *FORMAT)))
 
 
 def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> list[bytes]:
@@ -221,7 +221,7 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> list[b
         ("WARC-Warcinfo-ID", warcinfo_id),
     ]
     connection = [("WARC-IP-Address", exchange.ip)] if exchange.ip else []
-    request = record(
+    request = _record(
         [
             ("WARC-Type", "request"),
             ("WARC-Record-ID", request_id),
@@ -243,8 +243,21 @@ def capture_records(capture: Capture, warcinfo_id: str, new_id: NewId) -> list[b
             ("WARC-Concurrent-To", first_id if capture.has_answer else request_id),
             ("Content-Type", "application/warc-fields"),
         ]
-        records += [record(metadata, warc_fields(capture.metadata))]
+        records += [_record(metadata, warc_fields(capture.metadata))]
     return records
+
+
+def conversion_record(record_id: str, time: float, url: str, text: str, more: Fields) -> bytes:
+    """A text made of a record (6.8); `more` are further fields, as WARC-Refers-To."""
+    fields = [
+        ("WARC-Type", "conversion"),
+        ("WARC-Record-ID", record_id),
+        ("WARC-Target-URI", in_field(url)),
+        ("WARC-Date", warc_date(time)),
+        *more,
+        ("Content-Type", "text/plain"),
+    ]
+    return _record(fields, text.encode("utf-8", "replace"))
 
 
 def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
@@ -266,7 +279,7 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
     if digested := capture.payload_digest if recorded is None else recorded:
         fields += [("WARC-Payload-Digest", digested)]
     fields += [("Content-Type", "application/http;msgtype=response")]
-    return record(fields, exchange.head, b"" if original else exchange.body)
+    return _record(fields, exchange.head, b"" if original else exchange.body)
 
 
 def _not_modified(capture: Capture, record_id: str, where: Fields) -> bytes:
@@ -283,7 +296,7 @@ def _not_modified(capture: Capture, record_id: str, where: Fields) -> bytes:
         *(_refers_to(original) if original is not None and original.started_time else ()),
         ("Content-Type", "application/http;msgtype=response"),
     ]
-    return record(fields, capture.exchange.head)
+    return _record(fields, capture.exchange.head)
 
 
 def _refers_to(original: Original) -> Fields:
@@ -294,7 +307,7 @@ def _refers_to(original: Original) -> Fields:
     )
 
 
-def record(fields: Fields, *block: bytes) -> bytes:
+def _record(fields: Fields, *block: bytes) -> bytes:
     """A record (4): version, fields, block, and two line ends."""
     head = "WARC/1.1\r\n"
     for name, value in fields:

@@ -10,7 +10,7 @@ import msgspec
 
 from webcrawl import __version__
 from webcrawl.warc.members import member
-from webcrawl.warc.records import in_field, record, warc_date, warcinfo_record
+from webcrawl.warc.records import conversion_record, in_field, warcinfo_record
 
 _NAMESPACE = UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562, 6.6: of URLs
 
@@ -49,17 +49,14 @@ def _warcinfo(info_id: str, time: float, filename: str) -> bytes:
 
 
 def _conversion(info_id: str, row: _Row, text: str) -> bytes:
-    fields = [
-        ("WARC-Type", "conversion"),
-        ("WARC-Record-ID", _new_id(row.warc_record_id)),
-        ("WARC-Target-URI", in_field(row.url)),
-        ("WARC-Date", warc_date(row.fetch_time / 1e6)),
+    more = [
         ("WARC-Warcinfo-ID", info_id),
         ("WARC-Refers-To", _id_of(bytes.fromhex(row.warc_record_id))),
     ]
     if row.content_languages:
-        fields.append(("WARC-Identified-Content-Language", row.content_languages))
-    return record([*fields, ("Content-Type", "text/plain")], text.encode("utf-8", "replace"))
+        more.append(("WARC-Identified-Content-Language", row.content_languages))
+    new_id = _new_id(row.warc_record_id)
+    return conversion_record(new_id, row.fetch_time / 1e6, row.url, text, more)
 
 
 def _new_id(name: str) -> str:
