@@ -43,7 +43,7 @@ from webcrawl.tools.corpus.resolve import MEMORY, resolve
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
 _DATABASE = "resolved.duckdb"
-DATA_MAX = 600 << 20  # bytes of memory that a process may ask for
+DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
 
 
 class CorpusError(Exception):
