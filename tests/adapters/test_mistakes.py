@@ -39,6 +39,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("wacz", "/none", "-o", "x.wacz"), "/none does not exist"),
     (("wacz", "docs", "-o", "x.wacz"), "docs has no files *.warc.gz"),
     (("wacz", "README.md", "-o", "x.wacz"), "README.md is no file *.warc.gz"),
+    (("corpus", "/none.warc.gz", "-o", "x"), "/none.warc.gz: No such file or directory"),
 ]
 
 
@@ -61,6 +62,7 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("warccheck", "give one or more WARC files"),
         ("warcrecover", "give the folder of the WARC files"),
         ("wacz", "give WARC files, or their folder"),
+        ("corpus", "give one or more WARC files, and -o DIR"),
     ],
 )
 def test_a_call_without_its_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:

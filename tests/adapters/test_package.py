@@ -44,7 +44,7 @@ def site(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, checkout)
     (wheel,) = folder.glob("*.whl")
     pip("install", "--no-deps", "--no-index", "--target", folder / "site", wheel)
-    for name in ("duckdb", "jinja2", "matplotlib", "nats", "plotly", "rich"):
+    for name in ("duckdb", "jinja2", "matplotlib", "nats", "plotly", "resiliparse", "rich"):
         (folder / "site" / f"{name}.py").write_text("raise ModuleNotFoundError(name=__name__)")
     return folder / "site"
 
@@ -166,6 +166,7 @@ def test_help_lists_the_commands(site: Path, tmp_path: Path) -> None:
         (("report", "."), "scrapy report needs duckdb: pip install 'webcrawl[tools]'"),
         (("botpage",), "scrapy botpage needs jinja2: pip install 'webcrawl[tools]'"),
         (("top", "."), "scrapy top needs rich: pip install 'webcrawl[tools]'"),
+        (("corpus",), "scrapy corpus needs duckdb: pip install 'webcrawl[corpus]'"),
         (("sweep",), "scrapy sweep needs matplotlib: pip install 'webcrawl[tools]'"),
         (
             ("crawl", "broad", "-a", "seeds=http://h.test/", "-s", "CLUSTER=nats://bus"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
+import pyarrow.parquet as pq
 import pytest
 
 from simweb import Running
@@ -253,3 +256,34 @@ def test_a_running_crawl_is_reported(tmp_path: Path) -> None:
     assert 0 < figures.summary["pages_answered"] <= result.report["counts"]["crawled"]
     being_visited = {row["host"] for row in hosts if row["being_visited"] == "yes"}
     assert being_visited == {row["host"] for row in hosts if int(row["pending_urls"])} != set()
+
+
+def test_the_corpus_has_each_page_with_its_columns(
+    crawled: tuple[Truth, Figures], tmp_path: Path
+) -> None:
+    """`scrapy corpus` of the same crawl. What a killed process had archived is there twice."""
+    truth, figures = crawled
+    warcs = map(str, figures.folder.parent.glob("*.warc.gz"))
+    done = python("-m", "scrapy", "corpus", *warcs, "-o", str(tmp_path), "--text", "all")
+    assert (done.returncode, done.stderr) == (0, "")
+    tables = [pq.read_table(path) for path in tmp_path.glob("*.parquet") if path.stem != "hosts"]
+    rows = {row["url"]: row for table in tables for row in table.to_pylist()}
+    robots = {url for url, row in rows.items() if row["subset"] == "robotstxt"}
+    kept = [page for page in truth.pages if page.media_type != "application/pdf"]
+    assert rows.keys() - robots == {page.url for page in kept}
+    for page in kept:
+        row = rows[page.url]
+        location = re.search(r"(?i)\nLocation: *(\S+)", page.head)
+        said = (row["url_host_name"], row["fetch_status"], row["content_mime_type"] or "")
+        assert said == (page.host, page.status, page.media_type)
+        assert row["url_host_registered_domain"] == domain_of(page.host)
+        assert row["fetch_redirect"] == (location and urljoin(page.url, location[1]))
+        if page.is_document:
+            language = (row["declared_language"], row["detected_language"])
+            assert (*language, row["content_charset"].lower()) == ("pt-br", "por", page.charset)
+            assert row["words"] == len(row["text"].split()) == pytest.approx(page.tokens, rel=0.1)
+    hosts = pq.read_table(tmp_path / "hosts.parquet").to_pylist()
+    found = {
+        code: sum(row[f"robots_{code}"] > 0 for row in hosts) for code in ("200", "gone", "4xx")
+    }
+    assert found == {"200": truth.robots[200], "gone": truth.robots[404], "4xx": truth.robots[403]}

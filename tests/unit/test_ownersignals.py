@@ -90,7 +90,7 @@ def test_signals_are_read_of_a_page_whose_header_has_nofollow() -> None:
     ("header", "expected"),
     [
         ("noarchive", {"noarchive"}),
-        ("noindex, NOARCHIVE , nofollow", {"noarchive", "nofollow"}),
+        ("noindex, NOARCHIVE , nofollow", {"noindex", "noarchive", "nofollow"}),
         ("none", {"none"}),
         ("otherbot: noarchive", set()),
         ("otherbot: noindex, noarchive, gptbot: noarchive", {"noarchive"}),

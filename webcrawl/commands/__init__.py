@@ -9,7 +9,7 @@ In reading order:
 - `ctl`: steers a running crawl. `hub`: gives a hub whose machine is lost a JOBDIR.
 - `simweb`: serves the simulated web.
 - `report`, `explain`, `frontier`, `top`, `trace`, `sweep`, `warccheck`, `warcrecover`, `wacz`,
-  `botpage`: carried out by `webcrawl.tools`; `tool` is their common base.
+  `corpus`, `botpage`: carried out by `webcrawl.tools`; `tool` is their common base.
 
 Each module's class `Command` is thin: it reads options and calls the rest of the package.
 """

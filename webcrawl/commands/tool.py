@@ -29,6 +29,7 @@ class ToolCommand(_Base):
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
     summary: str  # in the list of all commands, which imports no tool
+    extra = "tools"  # of the package, with the libraries of the command
 
     @cached_property
     def _command(self) -> _Base:
@@ -39,7 +40,7 @@ class ToolCommand(_Base):
             missing = str(error.name).partition(".")[0]
             if missing == "webcrawl":
                 raise
-            print(needs_extra(f"scrapy {name}", missing, "tools"), file=sys.stderr)
+            print(needs_extra(f"scrapy {name}", missing, self.extra), file=sys.stderr)
             raise SystemExit(2) from None
         command: _Base = module.Command()
         return command

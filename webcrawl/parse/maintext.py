@@ -131,10 +131,10 @@ def main_words(payload: bytes, charset: str) -> list[bytes]:
     if not _READ_AS_BYTES(charset):
         payload = decode(payload, charset).encode("utf-8", "replace")
     main, rest, beside = text_blocks(payload, _ACTIONS, _is_beside)
-    words, others = _words_of(main), _words_of(rest)
+    words, others = words_of(main), words_of(rest)
     if len(words) * _MAIN_SHARE < len(words) + len(others):
         words += others
-    return words or _words_of(beside)
+    return words or words_of(beside)
 
 
 def pieces(words: list[bytes]) -> set[bytes]:
@@ -154,7 +154,8 @@ def _is_beside(attributes: bytes) -> bool:
     return any(_names_beside(b" ".join(value)) for value in _values(attributes))
 
 
-def _words_of(blocks: list[bytes]) -> list[bytes]:
+def words_of(blocks: list[bytes]) -> list[bytes]:
+    """The words of blocks of text, in order, without numbers and the words of dates."""
     words = b" ".join(blocks).translate(_LETTERS_ONLY).split()
     return list(filterfalse(_date_words.__contains__, words))
 

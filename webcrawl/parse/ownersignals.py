@@ -1,7 +1,7 @@
 """Owners' signals: what owners say about the use of their pages, word for word.
 
 Owns which headers, `<meta>` elements and lines of robots.txt are such signals, and which of their
-words the crawl can obey. Decides nothing. Pure.
+words are read. Decides nothing. Pure.
 
 | signal | where | source |
 | --- | --- | --- |
@@ -49,8 +49,9 @@ _PARAMETER: Final = re.compile(
 )
 _METAS_MAX: Final = 100
 _METAS: Final = frozenset({"tdm-reservation", "tdm-policy"})
-# Directives of robots that the crawl can obey. "none" is "noindex, nofollow".
-_OBEYED: Final = frozenset({"nofollow", "none", "noarchive"})
+# Directives of robots that the crawl can obey, and noindex, a column of `scrapy corpus`. "none" is
+# "noindex, nofollow".
+_DIRECTIVES: Final = frozenset({"nofollow", "none", "noarchive", "noindex"})
 # X-Robots-Tag directives with a colon of their own. Any other word before a colon is an agent.
 _WITH_VALUE: Final = frozenset(
     ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
@@ -143,17 +144,16 @@ def robots_signals(body: bytes, names: str) -> tuple[str, ...]:
 
 
 def meta_directives(metas: Iterable[Meta], agents: Collection[str]) -> set[str]:
-    """The directives for `agents` that the crawl can obey."""
+    """The directives for `agents` that are read."""
     found: set[str] = set()
     for name, content in metas:
         if name in agents:
-            found |= _OBEYED.intersection(content.lower().replace(",", " ").split())
+            found |= _DIRECTIVES.intersection(content.lower().replace(",", " ").split())
     return found
 
 
 def header_directives(x_robots_tag: str, agents: Collection[str]) -> set[str]:
-    """The directives of X-Robots-Tag, for all agents or for one of `agents`, that the crawl can
-    obey.
+    """The directives of X-Robots-Tag, for all agents or for one of `agents`, that are read.
 
     `[agent:] directive, directive`: a name applies up to the end of its line, or the next name.
     Several headers are joined by newlines.
@@ -166,7 +166,7 @@ def header_directives(x_robots_tag: str, agents: Collection[str]) -> set[str]:
             if named and named[1].lower() not in _WITH_VALUE:
                 for_us = named[1].lower() in agents
                 directive = named[2]
-            if for_us and (word := directive.strip().lower()) in _OBEYED:
+            if for_us and (word := directive.strip().lower()) in _DIRECTIVES:
                 found.add(word)
     return found
 

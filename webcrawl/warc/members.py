@@ -24,7 +24,7 @@ from isal.igzip_lib import IsalError
 GZIP = 31  # window bits of 15, with a gzip header and trailer
 LEVEL = 2
 START_BYTES = 1 << 20  # more than the heads of a record
-_PIECE = 1 << 20
+_PIECE = 128 << 10  # the rest of a piece is copied at the end of each member
 
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # RFC 1952, 2.3: no name, no time, system unknown
 _BLOCK = struct.Struct("<BHH")  # is it the last block, its length, the length inverted
@@ -49,27 +49,30 @@ def stored_member(data: bytes) -> bytes:
 
 
 class Member(NamedTuple):
-    """A whole member of a file. `start`: its content, up to START_BYTES."""
+    """A whole member of a file. `start`: its content, as much as the reader keeps."""
 
     offset: int
     end: int
     start: bytes
 
 
-def whole_members(file: BinaryIO) -> Iterator[Member]:
-    """The members of `file`, up to the first torn or invalid one.
+def whole_members(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Member]:
+    """The members of `file` from its position on, up to the first torn or invalid one.
 
-    Verifies the checksums. Memory: three MiB, however large a member is.
+    Verifies the checksums. Memory: three times `start_bytes`, however large a member is.
     """
-    offset = at = 0  # `at`: where `piece` begins
-    piece = start = b""
+    offset = at = file.tell()  # `at`: where `piece` begins
+    piece, start, room = b"", [], start_bytes
     unpacker = isal_zlib.decompressobj(GZIP)
     while piece or (piece := file.read(_PIECE)):
         try:
-            start += unpacker.decompress(piece, _PIECE)[: START_BYTES - len(start)]
-            while unpacker.unconsumed_tail and not unpacker.eof:
+            more = unpacker.decompress(piece, _PIECE)
+            while True:
+                start.append(more[:room])
+                room -= len(start[-1])
+                if not unpacker.unconsumed_tail or unpacker.eof:
+                    break
                 more = unpacker.decompress(unpacker.unconsumed_tail, _PIECE)
-                start += more[: START_BYTES - len(start)]
         except IsalError:  # type: ignore[misc]  # its type stub says int
             return
         at += len(piece)
@@ -77,13 +80,13 @@ def whole_members(file: BinaryIO) -> Iterator[Member]:
         if unpacker.eof:
             piece = unpacker.unused_data
             at -= len(piece)
-            yield Member(offset, at, start)
-            offset, start = at, b""
+            yield Member(offset, at, b"".join(start))
+            offset, start, room = at, [], start_bytes
             unpacker = isal_zlib.decompressobj(GZIP)
 
 
 def content(file: BinaryIO, offset: int) -> Iterator[bytes]:
-    """The content of the whole member at `offset`, in pieces of a MiB at most."""
+    """The content of the whole member at `offset`, in pieces of 128 KiB at most."""
     file.seek(offset)
     unpacker = isal_zlib.decompressobj(GZIP)
     while not unpacker.eof:

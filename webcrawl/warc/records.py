@@ -274,6 +274,19 @@ def capture_records(
     return records
 
 
+def conversion_record(record_id: str, time: float, url: str, text: str, more: Fields) -> bytes:
+    """A text made of a record (6.8); `more` are further fields, as WARC-Refers-To."""
+    fields = [
+        ("WARC-Type", "conversion"),
+        ("WARC-Record-ID", record_id),
+        ("WARC-Target-URI", in_field(url)),
+        ("WARC-Date", warc_date(time)),
+        *more,
+        ("Content-Type", "text/plain"),
+    ]
+    return _record(fields, text.encode("utf-8", "replace"))
+
+
 def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
     """The response record (6.3), or the revisit record (6.7), which holds the head only."""
     if capture.is_not_modified:

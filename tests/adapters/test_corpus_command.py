@@ -1,0 +1,136 @@
+"""`scrapy corpus`: filters, formats, a kill, and what it prints."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.conftest import Scrapy
+from tests.exchanges import CHUNKED, HTML, capture, chunked, exchange, head, write
+from tests.forked import Forked
+from webcrawl.tools.corpus.corpus import PARTS
+from webcrawl.tools.warccheck.check import check
+from webcrawl.warc.records import Capture
+
+SENTENCE = "A casa da praia tem uma janela para o mar, e o vento traz o cheiro do sal. "
+ENGLISH = "The house at the beach has a window to the sea, and the wind brings a smell of salt. "
+
+
+def page(path: str, text: str, *headers: bytes) -> Capture:
+    body = chunked(f"<!doctype html><title>{path}</title><p>{text}".encode())
+    return capture(exchange(head(HTML, CHUNKED, *headers), body, f"http://a.test/{path}"))
+
+
+PAGES = [
+    page("long", SENTENCE * 9),
+    page("copy", SENTENCE * 9),
+    page("short", SENTENCE),
+    page("english", ENGLISH * 9),
+    page("untrained", SENTENCE * 8 + "Fim.", b"Content-Usage: train-ai=n"),
+]
+
+
+def warcs(folder: Path, number: int = 1) -> list[str]:
+    return [
+        str(path)
+        for n in range(number)
+        for path in write(folder / str(n), [*PAGES, page(f"{n}", SENTENCE * (n + 10))])
+    ]
+
+
+def rows_of(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("test*.parquet")):
+        yield from pq.read_table(path)["url"].to_pylist()
+
+
+def test_filters_choose_the_records_of_a_wet_file(scrapy: Scrapy, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    done = scrapy(
+        *("corpus", *warcs(tmp_path / "in"), "-o", str(folder), "--text", "main"),
+        *("--format", "wet", "--language", "por,spa", "--min-words", "30", "--no-duplicates"),
+        *("--without", "train-ai=n"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (path,) = folder.glob("*.warc.wet.gz")
+    with path.open("rb") as file:
+        found = {
+            record.rec_headers["WARC-Target-URI"]: record.content_stream().read().decode()
+            for record in ArchiveIterator(file, check_digests="raise")
+            if record.rec_type == "conversion"
+            and record.rec_headers["WARC-Identified-Content-Language"] == "por"
+        }
+    assert sorted(found) == ["http://a.test/0", "http://a.test/long"] == sorted(rows_of(folder))
+    assert SENTENCE.strip() in found["http://a.test/long"]
+    assert check(path) == []
+    assert f"{folder}: 2 captures of 6, 2 pages with text" in done.stdout
+
+
+def test_lines_have_the_columns_and_the_text(scrapy: Scrapy, tmp_path: Path) -> None:
+    command = ("corpus", *warcs(tmp_path / "in"), "-o", str(tmp_path / "corpus"))
+    options = ("--text", "all", "--format", "jsonl", "--crawl", "of May")
+    assert scrapy(*command, *options).returncode == 0
+    (path,) = (tmp_path / "corpus").glob("*.jsonl.gz")
+    lines = list(map(json.loads, gzip.decompress(path.read_bytes()).splitlines()))
+    assert [line["url"] for line in lines] == sorted(line["url"] for line in lines)
+    english = next(line for line in lines if line["url"].endswith("english"))
+    assert ENGLISH.strip() in english["text"]
+    assert english["detected_language"] == "eng"
+    assert english["fetch_time"] == "2023-11-14T22:13:20.123456Z"
+    assert english["warc_record_id"].startswith("urn:uuid:")
+    assert (english["crawl"], english["main_text_length"]) == ("of May", None)
+    again = scrapy(*command, *options)
+    assert (again.returncode, again.stdout) == (
+        0,
+        f"{tmp_path / 'corpus'} has this corpus already\n",
+    )
+    other = scrapy(*command, "--text", "all")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "has the corpus of other files or options" in other.stderr
+
+
+def test_a_killed_corpus_goes_on_and_is_the_same(scrapy: Scrapy, tmp_path: Path) -> None:
+    files = warcs(tmp_path / "in", 9)
+    for n, name in enumerate(files):  # each has its own name
+        files[n] = str(Path(name).rename(tmp_path / f"test-{n}.warc.gz"))
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = ("corpus", *files, "--text", "both", "-o")
+    process = Forked(
+        ["-m", "scrapy", *command, str(killed)],
+        files=["/dev/null", tmp_path / "out", tmp_path / "err"],
+    )
+    while process.poll() is None and not list((killed / PARTS).glob("*.parquet")):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (killed / "hosts.parquet").exists()
+    kept = {path.name: path.stat().st_mtime_ns for path in (killed / PARTS).glob("*.parquet")}
+    assert kept
+    assert scrapy(*command, str(killed)).returncode == 0
+    assert scrapy(*command, str(whole)).returncode == 0
+    names = sorted(path.name for path in whole.iterdir())
+    assert len(names) == len(files) + 2
+    assert names == sorted(path.name for path in killed.iterdir())
+    assert [n for n in names if (killed / n).read_bytes() != (whole / n).read_bytes()] == []
+
+
+def test_a_file_that_is_broken_is_named_and_the_others_are_read(
+    scrapy: Scrapy, tmp_path: Path
+) -> None:
+    (good,) = warcs(tmp_path / "in")
+    torn, text = tmp_path / "torn.warc.gz", tmp_path / "text.warc"
+    torn.write_bytes(Path(good).read_bytes()[:-9])
+    text.write_text("no WARC file")
+    done = scrapy("corpus", good, str(torn), str(text), "-o", str(tmp_path / "corpus"))
+    assert done.returncode == 1
+    assert f"{torn}: " in done.stderr
+    assert f"{text}: 0: no WARC record begins with b'no WARC file'" in done.stderr
+    assert "2 broken records left out; 2 named above" in done.stderr
+    assert "12 captures of 12" in done.stdout

@@ -1,0 +1,145 @@
+"""`scrapy corpus WARC... -o DIR`: tables and texts of the captures of WARC files."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import duckdb
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from scrapy.exceptions import UsageError
+
+from webcrawl.base.wording import counted, printable
+from webcrawl.tools import command
+from webcrawl.tools.corpus.corpus import CorpusError, Plan, Summary, is_made, make_corpus, plan_of
+from webcrawl.tools.corpus.outputs import Filters, Texts
+
+WRONG = 2  # exit code for files, folders and options that cannot be used
+INTERRUPTED = 130
+_TEXTS = {"all": ("text",), "main": ("main_text",), "both": ("text", "main_text")}
+_SIGNAL = re.compile(r"noindex|noarchive|nofollow|tdm-reservation|[A-Za-z0-9_-]+=[A-Za-z0-9_-]+")
+
+
+class Command(command.Command):
+    """Exit code 1 if a record cannot be read or the corpus cannot be written."""
+
+    def syntax(self) -> str:
+        return "WARC... -o DIR [options]"
+
+    def long_desc(self) -> str:
+        return (
+            "writes a Parquet file of captures for each WARC file, and one of hosts, into DIR."
+            " Reads files of any writer. A command that was stopped goes on where it was if it is"
+            " given again. docs/corpus.md describes the columns."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add = parser.add_argument
+        add("-o", "--output", metavar="DIR", help="where the corpus is written")
+        add(
+            "--text",
+            choices=_TEXTS,
+            help="the texts of pages, too; with all no main text is read, which is faster",
+        )
+        add("--format", choices=("parquet", "jsonl", "wet"), help="of the texts (columns)")
+        add("--crawl", metavar="NAME", default="", help="the column crawl (what the file says)")
+        add("--log", metavar="DIR", action="append", default=[], help="a folder of crawl logs,"
+            " beside those of the WARC files")  # fmt: skip
+        add("--language", metavar="CODES", default="", help="only pages in these: por,eng")
+        add("--min-words", metavar="N", type=int, default=0, help="only pages of N words or more")
+        add("--no-duplicates", action="store_true", help="no near-duplicates and no revisits")
+        add("--superseded", action=argparse.BooleanOptionalAction, default=False,
+            help="answers that a later one of the same visit replaced, too (no)")  # fmt: skip
+        add("--without", metavar="SIGNAL", action="append", default=[], help="no page whose owner"
+            " says so: noindex, noarchive, nofollow, tdm-reservation, train-ai=n")  # fmt: skip
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not args or not opts.output:
+            raise UsageError("give one or more WARC files, and -o DIR", print_help=False)
+        texts, filters = _texts(opts), _filters(opts)
+        folder = Path(opts.output)
+        try:
+            warcs, logs = [Path(each) for each in args], [Path(each) for each in opts.log]
+            plan = plan_of(warcs, logs, opts.crawl, texts, filters)
+            if is_made(plan, folder):
+                print(f"{folder} has this corpus already")
+                return
+            self._report(folder, _make(plan, folder))
+        except CorpusError as error:
+            self._fail(str(error), WRONG)
+        except BrokenProcessPool:
+            self._fail("a process was ended from outside; the same command goes on", 1)
+        except duckdb.Error as error:
+            self._fail(str(error).partition("\n")[0], 1)
+        except OSError as error:
+            self._fail(f"{error.filename or folder}: {error.strerror}", 1)
+        except KeyboardInterrupt:
+            self._fail("interrupted; the same command goes on", INTERRUPTED)
+
+    def _report(self, folder: Path, summary: Summary) -> None:
+        counts = summary.counts
+        for problem in summary.problems:
+            print(printable(problem), file=sys.stderr)
+        if counts.broken:
+            broken = counted(counts.broken, "broken record")
+            print(f"{broken} left out; {len(summary.problems)} named above", file=sys.stderr)
+            self.exitcode = 1
+        print(
+            f"{folder}: {counted(summary.written, 'capture')} of {counts.captures:,},"
+            f" {counted(summary.pages, 'page')} with text;"
+            f" {counted(summary.unresolved, 'revisit')} without original,"
+            f" {counted(counts.others, 'record')} of other kinds"
+        )
+
+    def _fail(self, line: str, exitcode: int) -> None:
+        print(line, file=sys.stderr)
+        self.exitcode = exitcode
+
+
+def _make(plan: Plan, folder: Path) -> Summary:
+    """Shows a bar on standard error, if that is a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        total = sum(size for _, size in plan.warcs)
+        reading = bar.add_task(counted(len(plan.warcs), "WARC file"), total=total)
+
+        def progress(*, read_bytes: int = 0, written: int = 0) -> None:
+            bar.update(reading, advance=read_bytes)
+
+        return make_corpus(plan, folder, progress)
+
+
+def _texts(opts: argparse.Namespace) -> Texts:
+    if opts.format and not opts.text:
+        raise UsageError(
+            "--format is of the texts: give --text all, main or both", print_help=False
+        )
+    if opts.format == "wet" and opts.text == "both":
+        raise UsageError("a WET record has one text: give --text all or main", print_help=False)
+    return Texts(_TEXTS.get(opts.text, ()), opts.format or "parquet")
+
+
+def _filters(opts: argparse.Namespace) -> Filters:
+    for signal in opts.without:
+        if not _SIGNAL.fullmatch(signal):
+            raise UsageError(f"--without {printable(signal)} is not a signal, such as noindex or"
+                             " train-ai=n", print_help=False)  # fmt: skip
+    languages = tuple(sorted(filter(None, opts.language.replace(" ", "").split(","))))
+    for code in languages:
+        if not re.fullmatch("[a-z]{3}", code):
+            raise UsageError(f"--language {printable(code)} is not ISO 639-3, such as por",
+                             print_help=False)  # fmt: skip
+    if opts.min_words < 0:
+        raise UsageError("--min-words is negative", print_help=False)
+    without = tuple(sorted(opts.without))
+    return Filters(opts.superseded, languages, opts.min_words, opts.no_duplicates, without)

@@ -1,0 +1,225 @@
+"""Makes a corpus of WARC files: parts by several processes, then what takes all of them, then one
+table per file and the table of hosts.
+
+State on disk, in the folder of the corpus, so that a killed run goes on:
+- `corpus.json`: files and options. With others the folder is refused.
+- `parts/`: parts, and the database of `resolve`. Removed at the end.
+- `hosts.parquet`, which is written last.
+
+The name `.unfinished` marks a file that is being written.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+import msgspec
+
+from webcrawl.crawllog.files import log_files
+from webcrawl.tools.corpus.outputs import PARTS, Filters, Texts, stem_of, write_file, write_hosts
+from webcrawl.tools.corpus.parts import (
+    Counts,
+    Options,
+    Part,
+    counts_of,
+    open_database,
+    parts_of,
+    write_part,
+)
+from webcrawl.tools.corpus.resolve import MEMORY, resolve
+
+STATE = "corpus.json"
+HOSTS = "hosts.parquet"
+_DATABASE = "resolved.duckdb"
+DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
+
+
+class CorpusError(Exception):
+    """The files or the folder cannot be used. One line for the user."""
+
+
+class Progress(Protocol):
+    """Called with bytes of WARC files that were read, and with tables that were written."""
+
+    def __call__(self, *, read_bytes: int = 0, written: int = 0) -> object: ...
+
+
+class Plan(msgspec.Struct):
+    """What a corpus is made of. `warcs`: path and size of each, by name."""
+
+    warcs: list[tuple[str, int]]
+    logs: list[str]
+    crawl: str
+    with_main: bool
+    texts: Texts
+    filters: Filters
+
+
+class Summary(msgspec.Struct):
+    """What was found. `problems`: a line for each broken record, as far as noted."""
+
+    counts: Counts
+    problems: list[str]
+    unresolved: int  # revisits
+    written: int  # captures in the tables
+    pages: int  # of them, those with a language
+
+
+def plan_of(
+    warcs: Sequence[Path], log_folders: Sequence[Path], crawl: str, texts: Texts, filters: Filters
+) -> Plan:
+    """CorpusError: two files have one name, or one cannot be read."""
+    found: dict[str, tuple[str, int]] = {}
+    for path in warcs:
+        try:
+            with path.open("rb"):
+                size_bytes = path.stat().st_size
+        except OSError as error:
+            raise CorpusError(f"{path}: {error.strerror}") from None
+        stem = stem_of(path.name)
+        if f"{stem}.parquet" == HOSTS:
+            raise CorpusError(f"{path}: {HOSTS} is the table of hosts; rename the file")
+        if stem in found:
+            raise CorpusError(f"two files are named {path.name}: {found[stem][0]} and {path}")
+        found[stem] = (str(path.resolve()), size_bytes)
+    folders = {*log_folders, *(path.parent for path in warcs)}
+    try:
+        logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
+    except OSError as error:
+        raise CorpusError(f"{error.filename}: {error.strerror}") from None
+    with_main = texts.columns != ("text",)
+    return Plan([found[stem] for stem in sorted(found)], logs, crawl, with_main, texts, filters)
+
+
+def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
+    """Make the corpus, or go on with it. CorpusError, OSError, duckdb.Error, BrokenProcessPool."""
+    work = folder / PARTS
+    work.mkdir(parents=True, exist_ok=True)
+    _claim(plan, folder)
+    parts = [part for path, _ in plan.warcs for part in parts_of(Path(path))]
+    _write_parts(parts, plan, work, processes or len(os.sched_getaffinity(0)), progress)
+    problems = []
+    counts = Counts()
+    for part in parts:
+        more = counts_of(part.path_in(work))
+        counts.add(more)
+        problems += [f"{part.warc}: {each}" for each in more.noted]
+    database = work / _DATABASE
+    database.unlink(missing_ok=True)
+    with open_database(str(database), work, MEMORY) as connection:
+        names = [Path(path).name for path, _ in plan.warcs]
+        files = [part.path_in(work) for part in parts]
+        resolve(connection, names, files, [Path(log) for log in plan.logs])
+        for name in names:
+            own = [part for part in parts if part.warc.name == name]
+            write_file(connection, own, folder, plan.filters, plan.texts)
+            progress(written=1)
+        write_hosts(connection, folder / HOSTS)
+        (unresolved,) = connection.execute(
+            "SELECT count(*) FROM part ANTI JOIN original USING (number) WHERE is_revisit"
+        ).fetchall()[0]
+    shutil.rmtree(work)
+    tables = [str(folder / f"{stem_of(name)}.parquet") for name in names]
+    written, pages = duckdb.execute(
+        "SELECT count(*), count(detected_language) FROM read_parquet(?)", [tables]
+    ).fetchall()[0]
+    return Summary(counts, problems, unresolved, written, pages)
+
+
+def is_made(plan: Plan, folder: Path) -> bool:
+    """Whether the corpus is there already. CorpusError if the folder has another."""
+    return _stored(plan, folder) and (folder / HOSTS).exists() and not (folder / PARTS).exists()
+
+
+def _stored(plan: Plan, folder: Path) -> bool:
+    try:
+        stored = (folder / STATE).read_bytes()
+    except FileNotFoundError:
+        return False
+    if stored != msgspec.json.encode(plan):
+        raise CorpusError(
+            f"{folder} has the corpus of other files or options: give another folder, or remove it"
+        )
+    return True
+
+
+def _claim(plan: Plan, folder: Path) -> None:
+    if _stored(plan, folder):
+        return
+    unfinished = folder / f"{STATE}.unfinished"
+    unfinished.write_bytes(msgspec.json.encode(plan))
+    unfinished.replace(folder / STATE)
+
+
+def _write_parts(
+    parts: Sequence[Part],
+    plan: Plan,
+    work: Path,
+    processes: int,
+    progress: Progress,
+) -> None:
+    options = Options(plan.with_main, plan.texts.columns, plan.crawl)
+    missing = []
+    for part in parts:
+        if part.path_in(work).exists():
+            progress(read_bytes=part.end - part.start)
+        else:
+            missing.append(part)
+    context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+        running: dict[Future[Counts], Part] = {}
+        try:
+            for part in missing:
+                with _blocked_interrupts():  # a process that this starts inherits it
+                    running[pool.submit(write_part, part, work, options)] = part
+                if len(running) > 2 * processes:
+                    _collect(running, progress)
+            while running:
+                _collect(running, progress)
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+@contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """Ctrl-C comes after this."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
+    done, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in done:
+        part = running.pop(future)
+        future.result()
+        progress(read_bytes=part.end - part.start)
+
+
+def _begin() -> None:
+    """Begin a process of the pool: it ends with its parent, and its memory is bounded."""
+    resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -1,0 +1,244 @@
+"""Reads WARC files in parts, one process per core, and writes the rows of each part as Parquet.
+
+A part is a run of records: a whole file, or PART_BYTES of it if its index (NAME.cdxj) says where
+captures begin. A part's file gets its name when it is complete, so a killed run loses the parts
+that were being read. What was counted is stored in the file, too.
+
+Memory of a process: some 120 MB for libraries and models, a record (three times
+`records.BLOCK_MAX`), its text and tree, and DUCKDB_MEMORY.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import duckdb
+import msgspec
+
+from webcrawl.tools.corpus.captures import captures
+from webcrawl.tools.corpus.columns import tables
+from webcrawl.tools.corpus.records import Broken, Record, read_records
+from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
+from webcrawl.tools.corpus.text import PageText
+from webcrawl.tools.corpus.texts import as_member
+from webcrawl.warc.index import index_path
+
+PART_BYTES = 16 << 20  # small, so that all cores end at about the same time
+DUCKDB_MEMORY = "128MB"
+ROW_MAX = 32 << 10  # characters of all columns of a row; DuckDB works on 2,048 rows at a time
+_LINE_MAX = 6 * ROW_MAX + 4096  # bytes of a row as JSON, if all characters are escaped
+_NOTED = 20  # broken records of a part that are named one by one
+# The columns that are not of the table, and those that JSON cannot hold as they are.
+_MORE = {
+    "refers_url": "VARCHAR",
+    "refers_time": "BIGINT",
+    "refers_id": "VARCHAR",
+    "sketch": "UINTEGER[]",
+    "texts_in": "VARCHAR",
+    "texts_at": "BIGINT",
+}
+_AS_READ = {"fetch_time": "BIGINT", "warc_record_id": "VARCHAR"}
+_CONVERTED = {
+    "fetch_time": "make_timestamptz(fetch_time)",
+    "warc_record_id": "unhex(warc_record_id)",
+}
+CONVERTED_BACK = {"fetch_time": "epoch_us(fetch_time)", "warc_record_id": "hex(warc_record_id)"}
+
+
+class Options(NamedTuple):
+    """What is read of pages. `texts`: the columns of texts that are kept."""
+
+    with_main: bool
+    texts: tuple[str, ...]
+    crawl: str  # "": as the file says
+
+
+class Part(NamedTuple):
+    """A run of records of a WARC file: those that begin from `start` on and before `end`."""
+
+    warc: Path
+    start: int
+    end: int
+
+    def path_in(self, folder: Path) -> Path:
+        return folder / f"{self.warc.name}.{self.start}.parquet"
+
+
+class Counts(msgspec.Struct):
+    """What a part has: rows, records of other kinds, and broken ones, of which some are named."""
+
+    captures: int = 0
+    others: int = 0
+    broken: int = 0
+    noted: list[str] = []
+
+    def note(self, offset: int, why: str) -> None:
+        """Count a broken record."""
+        self.broken += 1
+        self.noted = [*self.noted, f"{offset}: {why}"][:_NOTED]
+
+    def add(self, other: Counts) -> None:
+        self.captures += other.captures
+        self.others += other.others
+        self.broken += other.broken
+        self.noted = (self.noted + other.noted)[:_NOTED]
+
+
+def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
+    """The parts of a file. OSError. Memory: the index, if there is one."""
+    size_bytes = warc.stat().st_size
+    index = index_path(warc)
+    cuts = [0]
+    if size_bytes > part_bytes and index != warc and index.is_file():
+        with warc.open("rb") as file:
+            for offset in sorted(_offsets(index)):
+                if offset - cuts[-1] >= part_bytes and _is_capture(file, offset):
+                    cuts.append(offset)
+    return [Part(warc, *each) for each in pairwise([*cuts, size_bytes])]
+
+
+def _offsets(index: Path) -> Iterator[int]:
+    """The offsets in an index. A line that is not CDXJ is left out: it only moves a cut."""
+    with index.open("rb") as lines:
+        for line in lines:
+            try:
+                yield int(json.loads(line[line.index(b"{") :])["offset"])
+            except (ValueError, KeyError, TypeError):
+                continue
+
+
+def _is_capture(file: BinaryIO, offset: int) -> bool:
+    file.seek(offset)
+    record = next(read_records(file), None)
+    return isinstance(record, Record) and record.type in ("response", "revisit")
+
+
+def write_part(part: Part, folder: Path, options: Options) -> Counts:
+    """Write rows and texts of `part` into `folder`. OSError; duckdb.Error if the disk is full."""
+    path = part.path_in(folder)
+    rows, texts = path.with_suffix(".rows"), path.with_suffix(".texts")
+    counts = Counts()
+    with rows.open("wb") as row_file, texts.open("wb") as text_file:
+        for row, page in _rows(part, options, counts):
+            if page is not None and options.texts:
+                row.texts_in, row.texts_at = texts.name, text_file.tell()
+                each = {"text": page.all_text, "main_text": page.main_text}
+                text_file.write(as_member(**{name: each[name] for name in options.texts}))
+            row_file.write(msgspec.json.encode(row) + b"\n")
+    _convert(rows, path, part.warc.name, counts)
+    rows.unlink()
+    return counts
+
+
+def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, PageText | None]]:
+    """The rows of `part`. An error of the disk counts as one broken record, which ends the part."""
+    try:
+        with part.warc.open("rb") as warc:
+            crawl = options.crawl or _crawl_of(warc)
+            warc.seek(part.start)
+            for each in captures(_until(read_records(warc), part.end)):
+                if isinstance(each, Broken):
+                    counts.note(each.offset, each.why)
+                elif isinstance(each, Record):
+                    counts.others += 1
+                else:
+                    try:
+                        row = _bounded(*row_of(each, crawl, options.with_main))
+                    except BadRowError as error:
+                        counts.note(each.record.offset, str(error))
+                        continue
+                    counts.captures += 1
+                    yield row
+    except OSError as error:
+        counts.note(part.start, str(error.strerror))
+
+
+def _bounded(row: Row, page: PageText | None) -> tuple[Row, PageText | None]:
+    texts = [each for each in msgspec.structs.astuple(row) if isinstance(each, str)]
+    if sum(map(len, texts)) > ROW_MAX:
+        raise BadRowError(f"its columns have more than {ROW_MAX:,} characters")
+    return row, page
+
+
+def _until(records: Iterable[Record | Broken], end: int) -> Iterator[Record | Broken]:
+    for record in records:
+        if record.offset >= end:
+            return
+        yield record
+
+
+def _crawl_of(warc: BinaryIO) -> str:
+    """The last `isPartOf` of the first record, if that is a warcinfo record: ours has first the
+    collection, then the crawl's ID.
+    """
+    first = next(read_records(warc), None)
+    if not isinstance(first, Record) or first.type != "warcinfo":
+        return ""
+    crawl = ""
+    for line in first.block.decode("utf-8", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip().lower() == "ispartof":
+            crawl = value.strip()
+    return crawl
+
+
+def _convert(rows: Path, path: Path, filename: str, counts: Counts) -> None:
+    """Rows as JSON become Parquet. The file gets its name when it is complete."""
+    columns = {each.name: each.sql_type for each in tables()["captures"]} | _MORE
+    query = select_json(rows, {name: columns[name] for name in Row.__struct_fields__}, _LINE_MAX)
+    unfinished = path.with_suffix(".unfinished")
+    with open_database(":memory:", path.parent, DUCKDB_MEMORY) as connection:
+        connection.execute(
+            f"COPY (SELECT *, {in_quotes(filename)} AS warc_filename FROM ({query}))"
+            f" TO {in_quotes(unfinished)} (FORMAT parquet, COMPRESSION zstd,"
+            f" KV_METADATA {{counts: {in_quotes(msgspec.json.encode(counts).decode())}}})"
+        )
+    unfinished.replace(path)
+
+
+def select_json(path: Path, columns: Mapping[str, str], line_max: int) -> str:
+    """The query of rows that stand in `path` as JSON, with times and ids as in CONVERTED_BACK.
+    `columns`: their types by name. DuckDB holds two lines of `line_max` bytes.
+    """
+    struct = ", ".join(f"{name}: '{_AS_READ.get(name, kind)}'" for name, kind in columns.items())
+    selected = ", ".join(f"{_CONVERTED.get(name, name)} AS {name}" for name in columns)
+    return (
+        f"SELECT {selected} FROM read_json({in_quotes(path)}, format = 'newline_delimited',"
+        f" columns = {{{struct}}}, maximum_object_size = {line_max})"
+    )
+
+
+def counts_of(path: Path) -> Counts:
+    """What the part at `path` has."""
+    with duckdb.connect() as connection:
+        (value,) = connection.execute(
+            "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'counts'", [str(path)]
+        ).fetchall()[0]
+    return msgspec.json.decode(value, type=Counts)
+
+
+def open_database(name: str, folder: Path, memory: str) -> duckdb.DuckDBPyConnection:
+    """A connection with one thread, which makes the same bytes of the same rows, and that moves
+    what does not fit into `memory` to `folder`.
+    """
+    connection = duckdb.connect(
+        name,
+        config={
+            "threads": 1,
+            "memory_limit": memory,
+            "temp_directory": str(folder),
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,  # would ask the network
+        },
+    )
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def in_quotes(text: object) -> str:
+    """A string of SQL."""
+    return "'" + str(text).replace("'", "''") + "'"
