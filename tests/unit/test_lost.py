@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
+from webcrawl.crawl.lost import _changed_since as changed_since
 from webcrawl.crawl.lost import _file_before, unlogged
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import Details, Turn, joined, to_bytes
@@ -109,6 +110,38 @@ def test_a_file_knows_its_crawl(tmp_path: Path) -> None:
     assert crawls_of(path) == ["a collection", ID]
     path.write_bytes(path.read_bytes()[:20])
     assert crawls_of(path) == []
+
+
+def test_files_that_go_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    """A worker of a killed run gives its file its name; a user moves a finished file away."""
+    path, gone = archive(tmp_path, PAGE), tmp_path / "gone.warc.gz.open"
+    gone.symlink_to(tmp_path / "nothing")  # listed, and not there when it is opened
+    assert crawls_of(gone) == []
+    assert changed_since(tmp_path, "*", 0.0, ID) == [path]
+    assert len([*unlogged([gone, path], [], ID, lambda _: True)]) == 1
+
+
+def test_a_file_of_the_log_that_is_compressed_meanwhile_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path, PAGE)
+    (offset,) = (each.offset for each in captures(path))
+    folders = log_with(tmp_path / "log", path, offset, packed=True)
+    (packed,) = (tmp_path / "log").glob("*.gz")
+    listed = [(ID, 0, packed.with_suffix(""))]
+    monkeypatch.setattr("webcrawl.crawllog.places.log_files", lambda _: listed)
+    assert lost(path, folders) == []
+
+
+def test_a_damaged_file_of_the_log_ends_no_crawl(tmp_path: Path) -> None:
+    """A loss of power may leave one. Its last lines are missing, so the answers get new ones."""
+    path = archive(tmp_path, PAGE)
+    (offset,) = (each.offset for each in captures(path))
+    folders = log_with(tmp_path / "log", path, offset, packed=True)
+    (packed,) = (tmp_path / "log").glob("*.gz")
+    for damaged in (packed.read_bytes()[:-8], b"\0" * 100):
+        packed.write_bytes(damaged)
+        assert len(lost(path, folders)) == 1
 
 
 def test_the_file_before_is_of_the_same_process(tmp_path: Path) -> None:
