@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from tests.contracts.frontier import Driver, answer
 from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
 from webcrawl.crawl.lost import _changed_since as changed_since
 from webcrawl.crawl.lost import _file_before, unlogged
 from webcrawl.crawllog.files import CrawlLog
-from webcrawl.crawllog.line import Details, Turn, joined, to_bytes
+from webcrawl.crawllog.line import Details, LostLine, Turn, joined, to_bytes
+from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.lease import Step
 from webcrawl.items import Original
 from webcrawl.warc.captures import captures, crawls_of
 from webcrawl.warc.files import WarcFiles
@@ -154,3 +158,29 @@ def test_the_file_before_is_of_the_same_process(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert [each.name for each in _file_before(tmp_path / f"{names[4]}.open")] == [names[2]]
     assert _file_before(tmp_path / names[0].replace("00001", "00000")) == []
+
+
+async def test_an_answer_with_a_line_gets_no_second_one(tmp_path: Path) -> None:
+    """A fetcher names the same file twice, and has given pages back meanwhile."""
+    frontier = LocalFrontier(tmp_path / "job", log_folder=tmp_path)
+    driver, path = Driver(frontier), Path("a.warc.gz")
+
+    def details(offset: int) -> bytes:
+        return to_bytes(Details(200, warc=path.name, offset=offset))
+
+    def lines(*offsets: int) -> list[LostLine]:
+        turn = to_bytes(Turn("", "page", "http://a.test/", "a.test", "lost"))
+        return [(each, "a.test", joined(turn, details(each))) for each in offsets]
+
+    await driver.put("http://a.test/1", "http://b.test/2")
+    await frontier.log_if_lost(path.name, lines(1))
+    for offset in (2, 3):
+        lease = await driver.until(Step.PAGE)
+        await driver.give_back(lease, answer(lease, driver.now, details=details(offset)))
+        await frontier.log_if_lost(path.name, lines(1, offset))
+    await frontier.log_if_lost(path.name, lines(4))
+    await frontier.close()
+    (packed,) = tmp_path.glob("crawl-*.gz")
+    found = [json.loads(each) for each in gzip.decompress(packed.read_bytes()).splitlines()]
+    offsets = [(each["end"], each["offset"]) for each in found if "offset" in each]
+    assert offsets == [("lost", 1), ("done", 2), ("done", 3), ("lost", 4)]
