@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.utils.test import get_crawler
 
 from tests.contracts.frontier import Driver, answer
 from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
@@ -21,6 +22,7 @@ from webcrawl.crawllog.line import Details, LostLine, Turn, joined, to_bytes
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Step
 from webcrawl.items import Original
+from webcrawl.pipelines.recovery import Recovery
 from webcrawl.warc.captures import captures, crawls_of
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import whole_members
@@ -184,3 +186,15 @@ async def test_an_answer_with_a_line_gets_no_second_one(tmp_path: Path) -> None:
     found = [json.loads(each) for each in gzip.decompress(packed.read_bytes()).splitlines()]
     offsets = [(each["end"], each["offset"]) for each in found if "offset" in each]
     assert offsets == [("lost", 1), ("done", 2), ("done", 3), ("lost", 4)]
+
+
+async def test_a_death_that_is_told_after_the_end_is_left_to_the_next_run(tmp_path: Path) -> None:
+    """The frontier may be closed by then."""
+    errors: list[Exception] = []
+    recovery = Recovery(get_crawler(), tmp_path, errors.append)
+    await recovery.end()
+    left = archive(tmp_path, PAGE)
+    left = left.rename(f"{left}.open")
+    await recovery.process_died(int(left.name.split("-")[-1].partition(".")[0]))
+    assert left.exists()
+    assert errors == []
