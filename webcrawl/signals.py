@@ -1,8 +1,8 @@
 """Scrapy signals of this project, beside Scrapy's own.
 
-Each is sent by the scheduler through `crawler.signals`. Sender and receivers do not know of each
-other: a receiver stands in a layer above the scheduler, may be switched off by a setting, and may
-be replaced by a user's class. Connect your own receivers in the same way.
+Each is sent through `crawler.signals`. Sender and receivers do not know of each other: a receiver
+stands in a layer above the sender or beside it, may be switched off by a setting, and may be
+replaced by a user's class. Connect your own receivers in the same way.
 """
 
 # A robots.txt was answered, whatever its status.
@@ -34,6 +34,7 @@ process_died = object()
 # Sent by `Pump` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
 # met, CLOSE_GRACE is over or the frontier has failed; the pump repeats it until no fetch is left.
 # With `urls`: these fetches are slow, the target waits for them, and other pages are ready.
-# Received by `DownloadHandler`, which calls `Client.abort`.
+# Received by `DownloadHandler`, which calls `Client.abort`, and without `urls` by `BroadSpider`,
+# which gives up reading large pages and sitemaps.
 # Why a signal: Scrapy creates the download handler on its first use and gives no access to it.
 fetches_cut = object()

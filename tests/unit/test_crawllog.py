@@ -10,13 +10,15 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.contracts.frontier import FOREVER, Driver, answer
 from webcrawl.crawllog import files
 from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files, new_crawl_id
 from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, Utc, joined, milliseconds, to_bytes
+from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.distributor import Distributor
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import Link, Resolved, Step
 from webcrawl.frontier.store import StoreError
 
 ID = "20261123045012-a1b2c3"
@@ -292,3 +294,22 @@ def test_ids_have_the_form_that_files_are_found_by(tmp_path: Path) -> None:
     log = CrawlLog(tmp_path, new_crawl_id())
     write(log, 1)
     assert len(log_files(tmp_path)) == 1
+
+
+async def test_the_time_of_a_look_up_is_in_the_line_of_a_turn(tmp_path: Path) -> None:
+    """The report leaves lines of superseded answers out."""
+    policy = Policy(obey_robots=False, retry_codes=frozenset({503}), retry_times=1)
+    frontier = LocalFrontier(tmp_path / "job", policy, log_folder=tmp_path)
+    driver = Driver(frontier)
+    await driver.put("http://a.example/")
+    lease = await driver.until(Step.RESOLVE)
+    await driver.give_back(lease, Resolved(("192.0.2.1",), FOREVER, took_s=0.005))
+    for status in (503, 200):
+        lease = await driver.until(Step.PAGE)
+        details = to_bytes(Details(status, warc="a.warc.gz", offset=status))
+        outcome = answer(lease, driver.now, status=status, details=details)
+        await driver.give_back(lease, outcome)
+    await frontier.close()
+    (path,) = tmp_path.glob("crawl-*.gz")
+    lines = [json.loads(each) for each in gzip.decompress(path.read_bytes()).splitlines()]
+    assert [(each["end"], each.get("dns_ms")) for each in lines] == [("retried", None), ("done", 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -10,12 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.utils.test import get_crawler
 
+from tests.contracts.frontier import Driver, answer
 from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
+from webcrawl.crawl.lost import _changed_since as changed_since
 from webcrawl.crawl.lost import _file_before, unlogged
 from webcrawl.crawllog.files import CrawlLog
-from webcrawl.crawllog.line import Details, Turn, joined, to_bytes
+from webcrawl.crawllog.line import Details, LostLine, Turn, joined, to_bytes
+from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.lease import Step
 from webcrawl.items import Original
+from webcrawl.pipelines.recovery import Recovery
 from webcrawl.warc.captures import captures, crawls_of
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import whole_members
@@ -111,6 +118,38 @@ def test_a_file_knows_its_crawl(tmp_path: Path) -> None:
     assert crawls_of(path) == []
 
 
+def test_files_that_go_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    """A worker of a killed run gives its file its name; a user moves a finished file away."""
+    path, gone = archive(tmp_path, PAGE), tmp_path / "gone.warc.gz.open"
+    gone.symlink_to(tmp_path / "nothing")  # listed, and not there when it is opened
+    assert crawls_of(gone) == []
+    assert changed_since(tmp_path, "*", 0.0, ID) == [path]
+    assert len([*unlogged([gone, path], [], ID, lambda _: True)]) == 1
+
+
+def test_a_file_of_the_log_that_is_compressed_meanwhile_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path, PAGE)
+    (offset,) = (each.offset for each in captures(path))
+    folders = log_with(tmp_path / "log", path, offset, packed=True)
+    (packed,) = (tmp_path / "log").glob("*.gz")
+    listed = [(ID, 0, packed.with_suffix(""))]
+    monkeypatch.setattr("webcrawl.crawllog.places.log_files", lambda _: listed)
+    assert lost(path, folders) == []
+
+
+def test_a_damaged_file_of_the_log_ends_no_crawl(tmp_path: Path) -> None:
+    """A loss of power may leave one. Its last lines are missing, so the answers get new ones."""
+    path = archive(tmp_path, PAGE)
+    (offset,) = (each.offset for each in captures(path))
+    folders = log_with(tmp_path / "log", path, offset, packed=True)
+    (packed,) = (tmp_path / "log").glob("*.gz")
+    for damaged in (packed.read_bytes()[:-8], b"\0" * 100):
+        packed.write_bytes(damaged)
+        assert len(lost(path, folders)) == 1
+
+
 def test_the_file_before_is_of_the_same_process(tmp_path: Path) -> None:
     names = [
         f"web-[x]-20261123045012-{serial:05d}-host_{mark}-17.warc.gz"
@@ -121,3 +160,41 @@ def test_the_file_before_is_of_the_same_process(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert [each.name for each in _file_before(tmp_path / f"{names[4]}.open")] == [names[2]]
     assert _file_before(tmp_path / names[0].replace("00001", "00000")) == []
+
+
+async def test_an_answer_with_a_line_gets_no_second_one(tmp_path: Path) -> None:
+    """A fetcher names the same file twice, and has given pages back meanwhile."""
+    frontier = LocalFrontier(tmp_path / "job", log_folder=tmp_path)
+    driver, path = Driver(frontier), Path("a.warc.gz")
+
+    def details(offset: int) -> bytes:
+        return to_bytes(Details(200, warc=path.name, offset=offset))
+
+    def lines(*offsets: int) -> list[LostLine]:
+        turn = to_bytes(Turn("", "page", "http://a.test/", "a.test", "lost"))
+        return [(each, "a.test", joined(turn, details(each))) for each in offsets]
+
+    await driver.put("http://a.test/1", "http://b.test/2")
+    await frontier.log_if_lost(path.name, lines(1))
+    for offset in (2, 3):
+        lease = await driver.until(Step.PAGE)
+        await driver.give_back(lease, answer(lease, driver.now, details=details(offset)))
+        await frontier.log_if_lost(path.name, lines(1, offset))
+    await frontier.log_if_lost(path.name, lines(4))
+    await frontier.close()
+    (packed,) = tmp_path.glob("crawl-*.gz")
+    found = [json.loads(each) for each in gzip.decompress(packed.read_bytes()).splitlines()]
+    offsets = [(each["end"], each["offset"]) for each in found if "offset" in each]
+    assert offsets == [("lost", 1), ("done", 2), ("done", 3), ("lost", 4)]
+
+
+async def test_a_death_that_is_told_after_the_end_is_left_to_the_next_run(tmp_path: Path) -> None:
+    """The frontier may be closed by then."""
+    errors: list[Exception] = []
+    recovery = Recovery(get_crawler(), tmp_path, errors.append)
+    await recovery.end()
+    left = archive(tmp_path, PAGE)
+    left = left.rename(f"{left}.open")
+    await recovery.process_died(int(left.name.split("-")[-1].partition(".")[0]))
+    assert left.exists()
+    assert errors == []

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from webcrawl.crawllog.line import Details, Kind, LostLine, Turn, joined, to_bytes
-from webcrawl.crawllog.places import CLOCK_S, logged_offsets
+from webcrawl.crawllog.places import CLOCK_S, logged_offsets, modified_time
 from webcrawl.frontier.base import Frontier
 from webcrawl.parse.page import media_type_of
 from webcrawl.parse.urls import canonicalize, host_of
@@ -68,7 +68,7 @@ async def log_lost(
 
 def _changed_since(folder: Path, of: str, since: float, crawl: str) -> list[Path]:
     """The finished WARC files of `crawl` that may have answers without a line."""
-    paths = sorted(path for path in folder.glob(of) if path.stat().st_mtime >= since - CLOCK_S)
+    paths = [path for path in sorted(folder.glob(of)) if modified_time(path) >= since - CLOCK_S]
     return [path for path in paths if crawl in crawls_of(path)]
 
 
@@ -78,9 +78,10 @@ def unlogged(
     """A line for each answer in the WARC files `paths` that no line of the log in `folders` has."""
     logged = logged_offsets(folders, crawl, [path.name for path in paths])
     for path in paths:
-        for offset, host, line in lines_of(path, path.name):
-            if offset not in logged[path.name] and is_ours(host):
-                yield line
+        with suppress(FileNotFoundError):  # a user has moved it away
+            for offset, host, line in lines_of(path, path.name):
+                if offset not in logged[path.name] and is_ours(host):
+                    yield line
 
 
 async def report_lost(frontier: Frontier, folder: Path, is_ours: Callable[[str], bool]) -> None:

@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 import time
+import zlib
 from calendar import timegm
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -40,20 +41,39 @@ def logged_offsets(
     for folder in folders:
         files = log_files(folder) if folder.is_dir() else []
         for path in (path for each, _, path in reversed(files) if each == crawl):
-            if path.stat().st_mtime < since:
+            if 0.0 < modified_time(path) < since:
                 break
-            opened: Callable[[Path, str], Any] = gzip.open if path.suffix == ".gz" else Path.open
-            with opened(path, "rb") as file:
-                for text, offset in _places(file):
-                    if text in by_text:
-                        by_text[text].add(offset)
+            for text, offset in _places_in(path):
+                if text in by_text:
+                    by_text[text].add(offset)
     return logged
+
+
+def modified_time(path: Path) -> float:
+    """When a file was last changed; 0.0 if it has been removed or renamed. OSError."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _begun_time(name: str) -> float:
     """When a WARC file was begun, by its name (UTC); 0.0 for another name."""
     found = _BEGUN.search(name)
     return timegm(time.strptime(found[1], "%Y%m%d%H%M%S")) if found else 0.0
+
+
+def _places_in(path: Path) -> Iterator[tuple[bytes, int]]:
+    """Those of a file of the log, up to about where it is damaged. OSError."""
+    opened: Callable[[Path, str], Any] = gzip.open if path.suffix == ".gz" else Path.open
+    try:
+        with opened(path, "rb") as file:
+            yield from _places(file)
+    except FileNotFoundError:  # it has just been compressed, or a user has moved it away
+        if path.suffix != ".gz":
+            yield from _places_in(path.with_name(f"{path.name}.gz"))
+    except (EOFError, zlib.error, gzip.BadGzipFile):  # after a loss of power
+        pass
 
 
 def _places(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:

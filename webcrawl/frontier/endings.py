@@ -134,8 +134,8 @@ class Endings:
         visit: str = "",
     ) -> None:
         assert self._log is not None
-        dns_ms = 0.0
-        if host is not None:  # only the first line after a look-up has its time
+        dns_ms: float = 0  # an integer: it is left out of the line
+        if host is not None and end != "retried":  # the first turn after a look-up has its time
             dns_ms, host.dns_ms = host.dns_ms, 0
         level = level_of(link.url) if kind != "robots" else 0
         turn = Turn(

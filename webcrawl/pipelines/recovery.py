@@ -42,6 +42,7 @@ class Recovery:
         self._has_bus = bool(crawler.settings.get("CLUSTER"))
         self._deaths = 0  # of workers whose files are not recovered yet
         self._one_by_one = asyncio.Lock()
+        self._has_ended = False
         self._reporting: asyncio.Task[None] | None = None
         crawler.signals.connect(self.process_died, process_died)
 
@@ -65,10 +66,15 @@ class Recovery:
         await self._log()
 
     async def process_died(self, pid: int) -> None:
-        """A signal handler: a worker has died, and its leases are back."""
+        """A signal handler: a worker has died, and its leases are back.
+
+        After the end nothing is done: the frontier is closed, and the next run finds the file.
+        """
         self._deaths += 1
         async with self._one_by_one:
             self._deaths -= 1
+            if self._has_ended:
+                return
             try:
                 await self._recover()
                 await self._log(pid)
@@ -80,6 +86,7 @@ class Recovery:
         if self._reporting is not None:
             self._reporting.cancel()  # the next fetcher in this folder goes on with it
         async with self._one_by_one:
+            self._has_ended = True
             if not self._has_bus:
                 await self._recover()
 

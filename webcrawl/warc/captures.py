@@ -60,9 +60,14 @@ def parts_of(start: bytes) -> tuple[Fields, bytes]:
 
 
 def crawls_of(path: Path) -> list[str]:
-    """The values of isPartOf in the warcinfo record of a file; [] without one. OSError."""
-    with path.open("rb") as file:
-        first = next(whole_members(file), None)
+    """The values of isPartOf in the warcinfo record of a file; [] without one, and of a file that
+    has just been renamed or removed. OSError.
+    """
+    try:
+        with path.open("rb") as file:
+            first = next(whole_members(file), None)
+    except FileNotFoundError:
+        return []
     if first is None or not is_about_file(first.start):
         return []
     lines = parts_of(first.start)[1].decode("utf-8", "replace").split("\r\n")

@@ -21,9 +21,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TypeVar, Unpack
 
+from msgspec.json import encode
+
 from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.crawllog.files import CrawlLog, LogError, Place
-from webcrawl.crawllog.line import LostLine
+from webcrawl.crawllog.line import NO_DETAILS, LostLine
 from webcrawl.crawllog.places import logged_offsets
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.core import CrawlState
@@ -106,7 +108,8 @@ class LocalFrontier(Frontier):
                 " a link to it is found, or it is in the seed list"
             )
         self._executor = AdaptiveExecutor("frontier")
-        # The WARC file of the last `log_if_lost`, and the offsets of which the log has lines.
+        # The WARC file of the last `log_if_lost`, and the offsets of which the log has lines: until
+        # another answer in this file is given back.
         self._compared: tuple[str, set[int]] = ("", set())
         self._comparing = asyncio.Lock()
         self._broken: StoreError | None = None
@@ -156,6 +159,8 @@ class LocalFrontier(Frontier):
             after = following
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        if (name := self._compared[0]) and any(_is_in(name, outcome) for _, outcome in done):
+            self._compared = ("", set())
         await self._run(lambda: self._state.release(done, now))
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
@@ -190,14 +195,17 @@ class LocalFrontier(Frontier):
         if log is None:
             return
         async with self._comparing:  # two fetchers may name the same file
-            if self._compared[0] != warc:
+            name, logged = self._compared
+            if name != warc:
+                await self._run(lambda: None, moves=False)  # lines of answers that are given back
+                logged = set()
+                self._compared = (warc, logged)
                 what = log.folders, self.crawl_id, [warc]
                 try:
-                    found = await asyncio.to_thread(logged_offsets, *what)
+                    logged |= (await asyncio.to_thread(logged_offsets, *what))[warc]
                 except OSError as error:
+                    self._compared = ("", set())
                     raise StoreError(f"the crawl log cannot be read: {error}") from None
-                self._compared = warc, found[warc]
-            logged = self._compared[1]
             lost = [line for offset, _, line in lines if offset not in logged]
             logged.update(offset for offset, _, _ in lines)
             if lost:
@@ -298,6 +306,12 @@ class LocalFrontier(Frontier):
         if self._has_mail:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox
             self.fresh = self._state.fresh
+
+
+def _is_in(warc: str, outcome: Outcome) -> bool:
+    """Whether `outcome` is of an answer in the WARC file `warc`."""
+    details: bytes = getattr(outcome, "details", NO_DETAILS)
+    return encode(warc) in details
 
 
 class JobFolder:
