@@ -324,11 +324,12 @@ def test_the_list_br_has_only_brazilian_hosts() -> None:
 def test_seeds_are_described_for_the_archive() -> None:
     write("short.txt", "http://me:pw@a.test/x\n# none\nnot a url\nb.test\n")
     write("long.txt", "http://a.test/\n" * 5_000)
-    source = SeedSource("http://me:pw@c.test/,short.txt,long.txt,-")
-    url, short, long, pipe = source.described()
+    Path("packed.txt").write_bytes(gzip.compress(b"http://a.test/\n" * 5_000))
+    source = SeedSource("http://me:pw@c.test/,short.txt,long.txt,packed.txt,-")
+    url, short, long, packed, pipe = source.described()
     assert (url, pipe) == ({"url": "http://c.test/"}, {"list": "standard input"})
     assert short["urls"] == ["http://a.test/x", "http://b.test/"]
-    assert long.keys() == {"list", "size_bytes", "sha256"}
+    assert long.keys() == packed.keys() == {"list", "size_bytes", "sha256"}
     assert long["size_bytes"] == 75_000
     assert source.bad == 0
     assert "pw" not in str(source.described())

@@ -46,7 +46,7 @@ ACCEPTED = (
 ACCEPTED_WHILE_RUNNING = "seeds takes files, URLs and hosts such as ufmg.br"
 MAX_LINE = 16 * 1024  # bytes; longer than any server accepts in a request line
 MAX_EXAMPLES = 10
-SHORT_LIST = 64 << 10  # bytes; of about 1,500 URLs
+SHORT_LIST = 64 << 10  # bytes, and characters of its URLs; about 1,500 of them
 
 _LIST_ENDINGS = (".txt", ".gz", ".csv", ".tsv", ".lst", ".list", ".seeds", ".urls")
 _PAGE_ENDINGS = (".html", ".htm", ".shtml", ".php", ".asp", ".aspx", ".jsp", ".pdf", ".xml")
@@ -185,8 +185,14 @@ def _described(source: _Source) -> dict[str, Any]:
                 "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
             }
         if source.size_bytes <= SHORT_LIST:
+            urls, left = [], SHORT_LIST  # of a gzip file the list may be much longer
             with source.open() as file:
-                described["urls"] = [*SeedSource("")._read_lines(source.name, file)]
+                for url in SeedSource("")._read_lines(source.name, file):
+                    urls.append(url)
+                    left -= len(url)
+                    if left < 0:
+                        return described
+            described["urls"] = urls
     except OSError:  # the crawl reads it next, and says so
         pass
     return described
