@@ -66,7 +66,7 @@ def mean(values: list[float]) -> float:
 
 @pytest.mark.parametrize("is_portuguese", [True, False])
 def test_main_text_is_what_was_marked(is_portuguese: bool) -> None:
-    """docs/corpus.md has these numbers. A box whose class is "sidebar" is counted apart."""
+    """`text` has these numbers. A box whose class is "sidebar" is counted apart."""
     scores: dict[str, list[float]] = {
         each: [] for each in ("precision", "recall", "pre", "table", "sidebar")
     }
