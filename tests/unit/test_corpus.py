@@ -278,7 +278,7 @@ class Made:
             Texts(("text", "main_text"), "parquet"),
             Filters(with_superseded=True),
         )
-        self.summary: Summary = make_corpus(plan, self.folder, lambda **done: None, processes=1)
+        self.summary: Summary = make_corpus(plan, self.folder, lambda read_bytes: None, processes=1)
         self.tables = [pq.read_table(self.folder / f"{name}.parquet") for name in NAMES]
         self.rows: dict[str, Row] = {
             row["url"]: row for table in self.tables for row in table.to_pylist()

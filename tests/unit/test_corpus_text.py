@@ -11,7 +11,8 @@ import lxml.html
 import pytest
 
 from tests.unit.corpus_pages import pages
-from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, TITLE_MAX, bounded, read
+from webcrawl.parse.links import TITLE_MAX
+from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, bounded, read
 
 PAGE = """<html lang="PT-br"><head><title> Olá
  mundo </title></head><body><nav><a href="/">Início</a></nav><article><p>Este é o texto da

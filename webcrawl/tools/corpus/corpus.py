@@ -22,7 +22,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 import msgspec
@@ -39,6 +38,7 @@ from webcrawl.tools.corpus.parts import (
     write_part,
 )
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
+from webcrawl.tools.progress import Progress
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
@@ -48,12 +48,6 @@ DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
 
 class CorpusError(Exception):
     """The files or the folder cannot be used. One line for the user."""
-
-
-class Progress(Protocol):
-    """Called with bytes of WARC files that were read, and with tables that were written."""
-
-    def __call__(self, *, read_bytes: int = 0, written: int = 0) -> object: ...
 
 
 class Plan(msgspec.Struct):
@@ -125,7 +119,6 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
         for name in names:
             own = [part for part in parts if part.warc.name == name]
             write_file(connection, own, folder, plan.filters, plan.texts)
-            progress(written=1)
         write_hosts(connection, folder / HOSTS)
         (unresolved,) = connection.execute(
             "SELECT count(*) FROM part ANTI JOIN original USING (number) WHERE is_revisit"
@@ -174,7 +167,7 @@ def _write_parts(
     missing = []
     for part in parts:
         if part.path_in(work).exists():
-            progress(read_bytes=part.end - part.start)
+            progress(part.end - part.start)
         else:
             missing.append(part)
     context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
@@ -209,7 +202,7 @@ def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
     for future in done:
         part = running.pop(future)
         future.result()
-        progress(read_bytes=part.end - part.start)
+        progress(part.end - part.start)
 
 
 def _begin() -> None:
