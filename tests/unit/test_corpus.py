@@ -423,15 +423,8 @@ def test_a_filter_leaves_out(made: Made, filters: Filters, left_out: tuple[str, 
     assert EXPECTED.keys() - found == {url for url in EXPECTED if url.startswith(left_out)}
 
 
-def test_duckdb_reads_all_tables_as_one(made: Made) -> None:
-    files = [str(made.folder / f"{name}.parquet") for name in NAMES]
-    (found,) = duckdb.execute(
-        "SELECT count(*) FROM read_parquet(?) WHERE fetch_time < '2027-01-01T00:00:00Z'", [files]
-    ).fetchall()
-    assert found == (len(EXPECTED),)
-
-
 def test_the_page_of_the_docs_has_the_tables_of_the_columns() -> None:
+    """`python -m webcrawl.tools.corpus.columns docs/corpus.md` writes them."""
     page = (ROOT / "docs" / "corpus.md").read_text(encoding="utf-8")
     assert page.count("<!-- columns: ") == len(tables())
     assert page_with_tables(page) == page

@@ -40,7 +40,6 @@ class Column(msgspec.Struct, frozen=True):
     type: str
     nullable: bool
     description: str
-    example: str
     since: str
 
     @property

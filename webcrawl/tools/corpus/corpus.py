@@ -35,6 +35,7 @@ from webcrawl.tools.corpus.parts import (
     counts_of,
     open_database,
     parts_of,
+    publishing,
     write_part,
 )
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
@@ -56,7 +57,6 @@ class Plan(msgspec.Struct):
     warcs: list[tuple[str, int]]
     logs: list[str]
     crawl: str
-    with_main: bool
     texts: Texts
     filters: Filters
 
@@ -93,8 +93,7 @@ def plan_of(
         logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
     except OSError as error:
         raise CorpusError(f"{error.filename}: {error.strerror}") from None
-    with_main = texts.columns != ("text",)
-    return Plan([found[stem] for stem in sorted(found)], logs, crawl, with_main, texts, filters)
+    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters)
 
 
 def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
@@ -151,9 +150,8 @@ def _stored(plan: Plan, folder: Path) -> bool:
 def _claim(plan: Plan, folder: Path) -> None:
     if _stored(plan, folder):
         return
-    unfinished = folder / f"{STATE}.unfinished"
-    unfinished.write_bytes(msgspec.json.encode(plan))
-    unfinished.replace(folder / STATE)
+    with publishing(folder / STATE) as unfinished:
+        unfinished.write_bytes(msgspec.json.encode(plan))
 
 
 def _write_parts(
@@ -163,7 +161,7 @@ def _write_parts(
     processes: int,
     progress: Progress,
 ) -> None:
-    options = Options(plan.with_main, plan.texts.columns, plan.crawl)
+    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl)
     missing = []
     for part in parts:
         if part.path_in(work).exists():
