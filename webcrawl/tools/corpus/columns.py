@@ -40,6 +40,7 @@ class Column(msgspec.Struct, frozen=True):
     type: str
     nullable: bool
     description: str
+    example: str
     since: str
 
     @property
