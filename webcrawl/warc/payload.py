@@ -25,16 +25,16 @@ class Unchunked(NamedTuple):
 
 def unchunked(body: bytes) -> Unchunked:
     """Decode chunks (RFC 9112, 7.1) up to the first invalid one. Ignores the trailer section."""
-    pieces: list[bytes] = []
+    data = bytearray()  # a list of tiny chunks would take 20 times as much
     at = 0
     while line := _CHUNK_LINE.match(body, at):
         size = int(line[1], 16)
         if size == 0:
-            return Unchunked(b"".join(pieces), True)
+            return Unchunked(bytes(data), True)
         at = line.end()
-        pieces.append(body[at : at + size])
+        data += body[at : at + size]
         at += min(size, len(body))
-    return Unchunked(b"".join(pieces), False)
+    return Unchunked(bytes(data), False)
 
 
 def payload_of(body: bytes, headers: Headers, size_max: int) -> bytes:

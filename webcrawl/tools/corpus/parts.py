@@ -149,8 +149,8 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                 else:
                     try:
                         row = _bounded(*row_of(each, crawl, options.with_main))
-                    except BadRowError as error:
-                        counts.note(each.record.offset, str(error))
+                    except (BadRowError, MemoryError) as error:
+                        counts.note(each.record.offset, str(error) or "too little memory")
                         continue
                     counts.captures += 1
                     yield row
