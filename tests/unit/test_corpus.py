@@ -278,7 +278,7 @@ class Made:
             Texts(("text", "main_text"), "parquet"),
             Filters(with_superseded=True),
         )
-        self.summary: Summary = make_corpus(plan, self.folder, lambda **done: None, processes=1)
+        self.summary: Summary = make_corpus(plan, self.folder, lambda read_bytes: None, processes=1)
         self.tables = [pq.read_table(self.folder / f"{name}.parquet") for name in NAMES]
         self.rows: dict[str, Row] = {
             row["url"]: row for table in self.tables for row in table.to_pylist()
@@ -423,15 +423,8 @@ def test_a_filter_leaves_out(made: Made, filters: Filters, left_out: tuple[str, 
     assert EXPECTED.keys() - found == {url for url in EXPECTED if url.startswith(left_out)}
 
 
-def test_duckdb_reads_all_tables_as_one(made: Made) -> None:
-    files = [str(made.folder / f"{name}.parquet") for name in NAMES]
-    (found,) = duckdb.execute(
-        "SELECT count(*) FROM read_parquet(?) WHERE fetch_time < '2027-01-01T00:00:00Z'", [files]
-    ).fetchall()
-    assert found == (len(EXPECTED),)
-
-
 def test_the_page_of_the_docs_has_the_tables_of_the_columns() -> None:
+    """`python -m webcrawl.tools.corpus.columns docs/corpus.md` writes them."""
     page = (ROOT / "docs" / "corpus.md").read_text(encoding="utf-8")
     assert page.count("<!-- columns: ") == len(tables())
     assert page_with_tables(page) == page

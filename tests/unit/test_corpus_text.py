@@ -11,7 +11,8 @@ import lxml.html
 import pytest
 
 from tests.unit.corpus_pages import pages
-from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, TITLE_MAX, bounded, read
+from webcrawl.parse.links import TITLE_MAX
+from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, bounded, read
 
 PAGE = """<html lang="PT-br"><head><title> Olá
  mundo </title></head><body><nav><a href="/">Início</a></nav><article><p>Este é o texto da
@@ -66,7 +67,7 @@ def mean(values: list[float]) -> float:
 
 @pytest.mark.parametrize("is_portuguese", [True, False])
 def test_main_text_is_what_was_marked(is_portuguese: bool) -> None:
-    """docs/corpus.md has these numbers. A box whose class is "sidebar" is counted apart."""
+    """`text` has these numbers. A box whose class is "sidebar" is counted apart."""
     scores: dict[str, list[float]] = {
         each: [] for each in ("precision", "recall", "pre", "table", "sidebar")
     }

@@ -223,7 +223,7 @@ def test_a_package_is_required_by_those_who_import_it(extra: str, house: Modules
     imported = {
         root(name)
         for module, tree in house.items()
-        if extra_of(module) == extra
+        if extra in extras_of(module)
         for name in imports_of(tree)
     }
     imported.add("uvloop")  # the settings name it, and Scrapy imports it
@@ -234,11 +234,13 @@ def test_a_package_is_required_by_those_who_import_it(extra: str, house: Modules
     assert (more or base) - set().union(*providers.values()) == set()
 
 
-def extra_of(module: str) -> str:
-    """The extra that a module belongs to, "" for what each crawl needs."""
+def extras_of(module: str) -> tuple[str, ...]:
+    """The extras that need a module, "" for what each crawl needs."""
+    if module == "webcrawl.tools.progress":
+        return ("tools", "corpus")
     if module.startswith("webcrawl.tools.corpus"):
-        return "corpus"
-    return {"tools": "tools", "cluster": "cluster", "hub": "cluster"}.get(part_of(module), "")
+        return ("corpus",)
+    return ({"tools": "tools", "cluster": "cluster", "hub": "cluster"}.get(part_of(module), ""),)
 
 
 def required(lines: list[str]) -> set[str]:

@@ -48,7 +48,6 @@ from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
-from webcrawl.tools.wacz.title import title_of
 from webcrawl.warc.cdxj import answer_of_record
 from webcrawl.warc.records import warc_fields
 
@@ -367,10 +366,6 @@ PAGES = [
     *(
         Reader(f"main text of {unit!r}", 512_000, filled(unit), main_text)
         for unit in (b"<", b"<p>a", b"<div class=ad>", b"class=", b"ab ", b"\xe3", b"<a x>b c")
-    ),
-    *(
-        Reader(f"title behind {unit!r}", 512_000, filled(unit), lambda page: title_of(page, ""))
-        for unit in (b"<!--", b"<title", b"<title>", b"<script ", b"<svg></sv", b"<titles>")
     ),
     Reader("attributes of main text", 512_000, filled(b"class=", b"<div ", b">x"), main_text),
     *(

@@ -30,7 +30,6 @@ from webcrawl.tools.wacz.captures import DamagedError
 from webcrawl.tools.wacz.files import WaczError, warc_files
 from webcrawl.tools.wacz.index import replayweb_key
 from webcrawl.tools.wacz.parts import Result, make_wacz
-from webcrawl.tools.wacz.title import title_of
 from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.index import index_path
 from webcrawl.warc.records import Capture, payload_digest
@@ -375,18 +374,3 @@ def test_the_file_of_a_running_crawl_is_left_out(warcs: list[Path], open_file: P
         warcs[0].unlink()
         with pytest.raises(WaczError, match="has finished no file"):
             warc_files([str(open_file.parent)])
-
-
-TITLES = {
-    b"<title>a\n &lt;b&gt;</title><title>c</title>": "a <b>",
-    b"<!-- <title>no</title> --><TITLE lang=pt>\xc3\xa9</title>": "é",
-    b"<script>'<title>no</title>'</script><svg><title>no</title></svg><title>yes": "yes",
-    b"<titles>no</titles>": "",
-    "\ufeff<title>é</title>".encode("utf-16le"): "é",
-    b"<title>" + b"x" * 2_000: "x" * 1_000,
-}
-
-
-@pytest.mark.parametrize(("payload", "title"), TITLES.items())
-def test_titles(payload: bytes, title: str) -> None:
-    assert title_of(payload, "text/html; charset=utf-8") == title

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 
 import pytest
 
@@ -71,3 +72,12 @@ def test_an_odd_head_gets_no_payload_digest() -> None:
     each = exchange(head(HTML, end=b"\n"), gzip.compress(TEXT))
     for over in ("wire", "payload", "none"):
         assert recorded_digest(Capture(each, payload_digest(each)), over) == ""
+
+
+def test_tiny_chunks_take_no_more_memory_than_the_body() -> None:
+    body = b"2\r\nab\r\n" * 50_000
+    tracemalloc.start()
+    unchunked(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < len(body)

@@ -54,6 +54,13 @@ def decode(payload: bytes, charset: str) -> str:
     return text.removeprefix("\ufeff")
 
 
+def in_ascii_superset(payload: bytes, charset: str) -> tuple[bytes, str]:
+    """`payload` and its charset so that markup can be found as bytes: in UTF-8 if need be."""
+    if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):
+        return decode(payload, charset).encode("utf-8", "replace"), "utf-8"
+    return payload, charset
+
+
 def encode_query(query: str, charset: str) -> bytes:
     """`query` in the encoding in which a browser sends it from a page in `charset`.
 

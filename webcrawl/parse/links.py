@@ -13,7 +13,7 @@ import re
 
 from msgspec import Struct
 
-from webcrawl.parse.charset import decode
+from webcrawl.parse.charset import decode, in_ascii_superset
 from webcrawl.parse.markup import attributes_of, tags, value_finder
 from webcrawl.parse.references import unescape
 
@@ -61,8 +61,7 @@ def read_xhtml(payload: bytes, charset: str) -> Markup:
 
 
 def _read(payload: bytes, charset: str, *, xml: bool) -> Markup:
-    if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):  # no superset of ASCII: see `markup`
-        payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
+    payload, charset = in_ascii_superset(payload, charset)
     page = Markup()
     base = None
     for hrefs, name, attributes in tags(payload, xml=xml):
@@ -78,11 +77,22 @@ def _read(payload: bytes, charset: str, *, xml: bool) -> Markup:
         elif name == b"meta":
             _read_meta(page, attributes_of(attributes), charset)
         elif name == b"title" and not page.title:
-            page.title = " ".join(_text(attributes[:_TITLE_BYTES], charset).split())[:TITLE_MAX]
+            page.title = _title(attributes, charset)
         elif name == b"base" and base is None:
             base = attributes_of(attributes).get(b"href")
     page.base = _text(base, charset) if base else ""
     return page
+
+
+def title_of(payload: bytes, charset: str) -> str:
+    """`Markup.title` of an HTML page; what comes after is not read. O(size)."""
+    payload, charset = in_ascii_superset(payload, charset)
+    titles = (_title(text, charset) for _, name, text in tags(payload) if name == b"title")
+    return next(filter(None, titles), "")
+
+
+def _title(raw: bytes, charset: str) -> str:
+    return " ".join(_text(raw[:_TITLE_BYTES], charset).split())[:TITLE_MAX]
 
 
 def _read_link(page: Markup, values: dict[bytes, bytes], charset: str) -> None:

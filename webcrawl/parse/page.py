@@ -44,6 +44,7 @@ class Parser(Protocol):
 
 # Of feeds; many servers send them as plain XML.
 XML_TYPES = ("application/rss+xml", "application/atom+xml", "application/xml", "text/xml")
+HTML_TYPES = ("text/html", "application/xhtml+xml")
 PARSERS: dict[str, Parser] = {
     "text/html": read_html,
     "application/xhtml+xml": read_xhtml,

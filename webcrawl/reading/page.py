@@ -16,6 +16,7 @@ from msgspec import Struct
 from webcrawl.parse.maintext import QUICK_BYTES as QUICK_TEXT_BYTES
 from webcrawl.parse.maintext import text_hash
 from webcrawl.parse.page import (
+    HTML_TYPES,
     PARSERS,
     QUICK_BYTES,
     QUICK_TAGS,
@@ -27,7 +28,6 @@ from webcrawl.parse.page import (
 
 # Of a parser that the setting PARSERS names. That of PDF may unpack 32 times as much.
 QUICK_BYTES_OF_OTHERS: Final = 16 << 10
-_HTML: Final = ("text/html", "application/xhtml+xml")
 
 
 class Options(Struct, frozen=True):
@@ -89,7 +89,7 @@ class BodyReader:
         )
         if not options.revisits:
             return Parsed(page)
-        is_html = media_type_of(content_type) in _HTML
+        is_html = media_type_of(content_type) in HTML_TYPES
         return Parsed(page, text_hash(body, page.charset, is_html=is_html))
 
 

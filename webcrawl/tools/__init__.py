@@ -14,6 +14,6 @@ libraries that only tools need are the extra `tools` of the package.
 - `warcrecover`: finishes the WARC files of a killed crawl.
 - `wacz`: the WARC files of a crawl as a WACZ, one file to hand on.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
-- `template`: the HTML of `report` and `botpage`.
+- `template`: the HTML of `report` and `botpage`. `progress`: the bar of `wacz` and `corpus`.
 - `settingspage`, without a command: docs/settings.md.
 """

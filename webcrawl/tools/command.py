@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from scrapy.commands import ScrapyCommand
+
+INTERRUPTED = 130  # exit code, as shells say it of SIGINT
 
 
 class Command(ScrapyCommand):
@@ -10,3 +14,8 @@ class Command(ScrapyCommand):
 
     def short_desc(self) -> str:
         return ""
+
+    def fail(self, line: object, exitcode: int) -> None:
+        """Say what is wrong; the command goes on, and ends with `exitcode`."""
+        print(line, file=sys.stderr)
+        self.exitcode = exitcode

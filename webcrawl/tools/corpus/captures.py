@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from webcrawl.fetch.decode import decode
-from webcrawl.fetch.http1 import Headers, parse_headers, transfer_codings
+from webcrawl.fetch.http1 import Headers, parse_headers
 from webcrawl.tools.corpus.records import Broken, Record
 from webcrawl.tools.corpus.urlparts import UrlParts, url_parts
 from webcrawl.warc.cdxj import head_size
-from webcrawl.warc.payload import unchunked
+from webcrawl.warc.payload import payload_of
 
 PAYLOAD_MAX = 1 << 20  # bytes; of a longer page its start is read
 _OURS = re.compile(rb"^(ownerSignal|wall): ([^\r\n]*)", re.MULTILINE)
@@ -54,14 +53,8 @@ class Capture:
         return next((value for each, value in self.headers if each == name), b"")
 
     def payload(self) -> bytes:
-        """The body without chunks and content codings, at most PAYLOAD_MAX bytes. What does not fit
-        its framing or its coding stays as it is: some writers store bodies decoded.
-        """
-        body = self.body
-        if b"chunked" in transfer_codings(self.headers):
-            whole = unchunked(body)
-            body = whole.data if whole.data or whole.is_whole else body
-        return decode(body, self.headers, PAYLOAD_MAX).payload[:PAYLOAD_MAX]
+        """The body without chunks and content codings, at most PAYLOAD_MAX bytes."""
+        return payload_of(self.body, self.headers, PAYLOAD_MAX)
 
 
 def captures(records: Iterable[Record | Broken]) -> Iterator[Capture | Broken | Record]:

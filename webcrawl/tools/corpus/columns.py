@@ -66,15 +66,13 @@ def page_with_tables(page: str) -> str:
 
 
 def _table(columns: list[Column]) -> Iterator[str]:
-    """Columns that follow one another and are alike share a row."""
+    """Columns that follow one another and have one description share a row."""
     yield "| column | meaning | since |"
     yield "| --- | --- | --- |"
     before = ""
-    for (meaning, kind, since), same in groupby(
-        columns, lambda each: (each.description, each.type, each.since)
-    ):
+    for (meaning, since), same in groupby(columns, lambda each: (each.description, each.since)):
         names = ", ".join(f"`{each.name}`" for each in same)
-        yield f"| {names} {kind} | {meaning} | {since if since != before else ''} |"
+        yield f"| {names} | {meaning} |" + (f" {since} |" if since != before else "")
         before = since
 
 

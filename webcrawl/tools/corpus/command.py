@@ -9,17 +9,15 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import duckdb
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import counted, printable
 from webcrawl.tools import command
-from webcrawl.tools.corpus.corpus import CorpusError, Plan, Summary, is_made, make_corpus, plan_of
+from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
+from webcrawl.tools.progress import bar_of_bytes
 
 WRONG = 2  # exit code for files, folders and options that cannot be used
-INTERRUPTED = 130
 _TEXTS = {"all": ("text",), "main": ("main_text",), "both": ("text", "main_text")}
 _SIGNAL = re.compile(r"noindex|noarchive|nofollow|tdm-reservation|[A-Za-z0-9_-]+=[A-Za-z0-9_-]+")
 
@@ -69,17 +67,20 @@ class Command(command.Command):
             if is_made(plan, folder):
                 print(f"{folder} has this corpus already")
                 return
-            self._report(folder, _make(plan, folder))
+            total = sum(size for _, size in plan.warcs)
+            with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
+                summary = make_corpus(plan, folder, progress)
+            self._report(folder, summary)
         except CorpusError as error:
-            self._fail(str(error), WRONG)
+            self.fail(str(error), WRONG)
         except BrokenProcessPool:
-            self._fail("a process was ended from outside; the same command goes on", 1)
+            self.fail("a process was ended from outside; the same command goes on", 1)
         except duckdb.Error as error:
-            self._fail(str(error).partition("\n")[0], 1)
+            self.fail(str(error).partition("\n")[0], 1)
         except OSError as error:
-            self._fail(f"{error.filename or folder}: {error.strerror}", 1)
+            self.fail(f"{error.filename or folder}: {error.strerror}", 1)
         except KeyboardInterrupt:
-            self._fail("interrupted; the same command goes on", INTERRUPTED)
+            self.fail("interrupted; the same command goes on", command.INTERRUPTED)
 
     def _report(self, folder: Path, summary: Summary) -> None:
         counts = summary.counts
@@ -95,28 +96,6 @@ class Command(command.Command):
             f" {counted(summary.unresolved, 'revisit')} without original,"
             f" {counted(counts.others, 'record')} of other kinds"
         )
-
-    def _fail(self, line: str, exitcode: int) -> None:
-        print(line, file=sys.stderr)
-        self.exitcode = exitcode
-
-
-def _make(plan: Plan, folder: Path) -> Summary:
-    """Shows a bar on standard error, if that is a terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        total = sum(size for _, size in plan.warcs)
-        reading = bar.add_task(counted(len(plan.warcs), "WARC file"), total=total)
-
-        def progress(*, read_bytes: int = 0, written: int = 0) -> None:
-            bar.update(reading, advance=read_bytes)
-
-        return make_corpus(plan, folder, progress)
 
 
 def _texts(opts: argparse.Namespace) -> Texts:

@@ -22,7 +22,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 import msgspec
@@ -36,9 +35,11 @@ from webcrawl.tools.corpus.parts import (
     counts_of,
     open_database,
     parts_of,
+    publishing,
     write_part,
 )
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
+from webcrawl.tools.progress import Progress
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
@@ -50,19 +51,12 @@ class CorpusError(Exception):
     """The files or the folder cannot be used. One line for the user."""
 
 
-class Progress(Protocol):
-    """Called with bytes of WARC files that were read, and with tables that were written."""
-
-    def __call__(self, *, read_bytes: int = 0, written: int = 0) -> object: ...
-
-
 class Plan(msgspec.Struct):
     """What a corpus is made of. `warcs`: path and size of each, by name."""
 
     warcs: list[tuple[str, int]]
     logs: list[str]
     crawl: str
-    with_main: bool
     texts: Texts
     filters: Filters
 
@@ -99,8 +93,7 @@ def plan_of(
         logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
     except OSError as error:
         raise CorpusError(f"{error.filename}: {error.strerror}") from None
-    with_main = texts.columns != ("text",)
-    return Plan([found[stem] for stem in sorted(found)], logs, crawl, with_main, texts, filters)
+    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters)
 
 
 def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
@@ -125,7 +118,6 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
         for name in names:
             own = [part for part in parts if part.warc.name == name]
             write_file(connection, own, folder, plan.filters, plan.texts)
-            progress(written=1)
         write_hosts(connection, folder / HOSTS)
         (unresolved,) = connection.execute(
             "SELECT count(*) FROM part ANTI JOIN original USING (number) WHERE is_revisit"
@@ -158,9 +150,8 @@ def _stored(plan: Plan, folder: Path) -> bool:
 def _claim(plan: Plan, folder: Path) -> None:
     if _stored(plan, folder):
         return
-    unfinished = folder / f"{STATE}.unfinished"
-    unfinished.write_bytes(msgspec.json.encode(plan))
-    unfinished.replace(folder / STATE)
+    with publishing(folder / STATE) as unfinished:
+        unfinished.write_bytes(msgspec.json.encode(plan))
 
 
 def _write_parts(
@@ -170,11 +161,11 @@ def _write_parts(
     processes: int,
     progress: Progress,
 ) -> None:
-    options = Options(plan.with_main, plan.texts.columns, plan.crawl)
+    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl)
     missing = []
     for part in parts:
         if part.path_in(work).exists():
-            progress(read_bytes=part.end - part.start)
+            progress(part.end - part.start)
         else:
             missing.append(part)
     context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
@@ -209,7 +200,7 @@ def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
     for future in done:
         part = running.pop(future)
         future.result()
-        progress(read_bytes=part.end - part.start)
+        progress(part.end - part.start)
 
 
 def _begin() -> None:

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import duckdb
 
 from webcrawl.tools.corpus.columns import tables
-from webcrawl.tools.corpus.parts import CONVERTED_BACK, Part, in_quotes, select_json
-from webcrawl.tools.corpus.resolve import INHERITED, PORT
+from webcrawl.tools.corpus.parts import CONVERTED_BACK, Part, in_quotes, publishing, select_json
+from webcrawl.tools.corpus.resolve import INHERITED, PORT, rows_of
 from webcrawl.tools.corpus.rows import ROBOTS_PATH
 from webcrawl.tools.corpus.texts import FIELDS, TEXTS_MAX, joined, with_texts
 from webcrawl.tools.corpus.wet import write_wet
 from webcrawl.warc.members import member
 
-UNFINISHED = ".unfinished"
 PARTS = "parts"
 _ORDER = "ORDER BY url_surtkey, fetch_time, warc_record_offset"
 _DIRECTIVES = ("noindex", "noarchive", "nofollow")
@@ -143,10 +142,8 @@ def write_file(
 
 def _write_lines(rows: Iterable[tuple[bytes, bytes]], path: Path) -> None:
     """A gzip member for each page with texts."""
-    unfinished = path.with_name(path.name + UNFINISHED)
-    with unfinished.open("wb") as file:
+    with publishing(path) as unfinished, unfinished.open("wb") as file:
         file.writelines(member(with_texts(*each)) for each in rows if each[1])
-    unfinished.replace(path)
 
 
 def stem_of(name: str) -> str:
@@ -156,23 +153,17 @@ def stem_of(name: str) -> str:
 
 def write(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
     """Write the rows of `query` to `path`."""
-    unfinished = path.with_name(path.name + UNFINISHED)
-    connection.execute(
-        f"COPY ({query}) TO {in_quotes(unfinished)}"
-        " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE_BYTES '16MB')"
-    )
-    unfinished.replace(path)
+    with publishing(path) as unfinished:
+        connection.execute(
+            f"COPY ({query}) TO {in_quotes(unfinished)}"
+            " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE_BYTES '16MB')"
+        )
 
 
 def _captures(parts: Sequence[Path]) -> str:
     names = [*(each.name for each in tables()["captures"]), *FIELDS]
     columns = ", ".join(f"{_HELD.get(name, f'captures.{name}')} AS {name}" for name in names)
-    listed = ", ".join(map(in_quotes, parts))
-    return (
-        f"SELECT {columns} FROM (SELECT part.*, file.number + warc_record_offset AS number"
-        f" FROM read_parquet([{listed}]) AS part JOIN file ON file.name = warc_filename)"
-        f" AS captures {_JOINED}"
-    )
+    return f"SELECT {columns} FROM ({rows_of(parts)}) AS captures {_JOINED}"
 
 
 _CODES = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -148,8 +149,8 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                 else:
                     try:
                         row = _bounded(*row_of(each, crawl, options.with_main))
-                    except BadRowError as error:
-                        counts.note(each.record.offset, str(error))
+                    except (BadRowError, MemoryError) as error:
+                        counts.note(each.record.offset, str(error) or "too little memory")
                         continue
                     counts.captures += 1
                     yield row
@@ -187,17 +188,16 @@ def _crawl_of(warc: BinaryIO) -> str:
 
 
 def _convert(rows: Path, path: Path, filename: str, counts: Counts) -> None:
-    """Rows as JSON become Parquet. The file gets its name when it is complete."""
+    """Rows as JSON become Parquet."""
     columns = {each.name: each.sql_type for each in tables()["captures"]} | _MORE
     query = select_json(rows, {name: columns[name] for name in Row.__struct_fields__}, _LINE_MAX)
-    unfinished = path.with_suffix(".unfinished")
-    with open_database(":memory:", path.parent, DUCKDB_MEMORY) as connection:
+    database = open_database(":memory:", path.parent, DUCKDB_MEMORY)
+    with publishing(path) as unfinished, database as connection:
         connection.execute(
             f"COPY (SELECT *, {in_quotes(filename)} AS warc_filename FROM ({query}))"
             f" TO {in_quotes(unfinished)} (FORMAT parquet, COMPRESSION zstd,"
             f" KV_METADATA {{counts: {in_quotes(msgspec.json.encode(counts).decode())}}})"
         )
-    unfinished.replace(path)
 
 
 def select_json(path: Path, columns: Mapping[str, str], line_max: int) -> str:
@@ -237,6 +237,14 @@ def open_database(name: str, folder: Path, memory: str) -> duckdb.DuckDBPyConnec
     )
     connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+@contextmanager
+def publishing(path: Path) -> Iterator[Path]:
+    """The name of a file to write. It becomes `path` when it is complete."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    yield unfinished
+    unfinished.replace(path)
 
 
 def in_quotes(text: object) -> str:

@@ -23,7 +23,6 @@ _MAGIC = b"\x1f\x8b\x08"
 _VERSION = re.compile(rb"WARC/\d+\.\d+\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _HEAD_END = re.compile(rb"\n\r?\n")
-_NEXT_PLAIN = re.compile(rb"WARC/\d+\.\d+\r?\n")
 
 
 class Record(NamedTuple):
@@ -151,7 +150,7 @@ def _next_plain(file: BinaryIO, at: int) -> int | None:
         piece = file.read(_PIECE)
         if not piece:
             return None
-        if found := _NEXT_PLAIN.search(tail + piece):
+        if found := _VERSION.search(tail + piece):
             return at - len(tail) + found.start()
         at += len(piece)
         tail = (tail + piece)[-16:]

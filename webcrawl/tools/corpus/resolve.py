@@ -109,11 +109,7 @@ def resolve(
     connection.executemany(
         "INSERT INTO file VALUES (?, ?)", [(n << 31, name) for n, name in enumerate(warcs)]
     )
-    listed = ", ".join(map(in_quotes, parts))
-    execute(
-        "CREATE VIEW part AS SELECT captures.*, file.number + warc_record_offset AS number"
-        f" FROM read_parquet([{listed}]) AS captures JOIN file ON name = warc_filename"
-    )
+    execute(f"CREATE VIEW part AS {rows_of(parts)}")
     execute(_LOG)
     if logs:
         execute(_READ_LOG, [list(map(str, logs))])
@@ -122,3 +118,12 @@ def resolve(
     execute(_ROBOTS)
     execute(_NEAR)
     mark(connection)
+
+
+def rows_of(parts: Sequence[Path]) -> str:
+    """The query of the rows of some parts, with their `number`."""
+    return (
+        "SELECT rows.*, file.number + warc_record_offset AS number"
+        f" FROM read_parquet([{', '.join(map(in_quotes, parts))}]) AS rows"
+        " JOIN file ON file.name = warc_filename"
+    )

@@ -1,6 +1,6 @@
 """From a capture to its row: the columns that its own records tell.
 
-The rest is found when all captures are known: `tables` has it. Text is read of pages only: HTML
+The rest is found when all captures are known: `resolve` has it. Text is read of pages only: HTML
 with a status of 2xx that is not the page of a bot wall.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 
 from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
-from webcrawl.parse.page import media_type_of
+from webcrawl.parse.page import HTML_TYPES, media_type_of
 from webcrawl.parse.urls import redirect_target
 from webcrawl.tools.corpus.captures import Capture
 from webcrawl.tools.corpus.language import detect
@@ -26,7 +26,6 @@ from webcrawl.tools.corpus.urlparts import host_parts
 from webcrawl.warc.records import digest
 from webcrawl.warc.surt import surt
 
-HTML_TYPES = ("text/html", "application/xhtml+xml")
 ROBOTS_PATH = "/robots.txt"
 OFFSET_MAX = (1 << 31) - 1  # Common Crawl's column has 32 bits
 _HTML_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)\b", re.IGNORECASE)
@@ -162,10 +161,10 @@ def _read_text(row: Row, html: bytes, charset: str, with_main: bool) -> PageText
     row.title, row.declared_language = page.title, page.declared_language
     text = page.main_text or page.all_text
     language = detect(text)
-    row.detected_language, row.language_score = language.code, round(language.score, 4)
+    row.detected_language, row.language_score = language.code, language.score
     if language.code != "und":
-        row.content_languages = ",".join(code for code, _ in language.shares) or language.code
-        row.language_share = round(dict(language.shares).get(language.code, 1.0), 4)
+        row.content_languages = ",".join(code for code, _ in language.shares)
+        row.language_share = language.shares[0][1]
     row.words = len(page.all_text.split())
     row.text_length = len(page.all_text)
     row.simhash, row.sketch = simhash(text), sketch(text)

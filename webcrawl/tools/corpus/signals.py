@@ -74,7 +74,7 @@ _NONE = Signals(False, False, False, None, None, None)
 
 
 def _may_say(lower: bytes, charset: str) -> bool:
-    """Whether the markup must be read, which takes 10 times as long. O(size)."""
+    """Whether the markup must be read, which takes 3 times as long or more. O(size)."""
     if charset.startswith("utf-16"):
         return True
     for word in _WORDS:

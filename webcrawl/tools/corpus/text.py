@@ -27,9 +27,9 @@ from resiliparse.parse.html import HTMLParserException, HTMLTree
 
 from webcrawl.parse.charset import decode, sniff
 from webcrawl.parse.language import declared_language
+from webcrawl.parse.links import TITLE_MAX
 
 PAGE_MAX_BYTES: Final = 1 << 20  # what comes after is not read
-TITLE_MAX: Final = 1_000  # characters
 
 # Tags and lines, times the depth. A page of 1 MB has some 30,000 and is 15 deep.
 _FORMATTED_MAX = 1_000_000  # 120 MB

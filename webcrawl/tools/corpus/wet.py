@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from webcrawl import __version__
+from webcrawl.tools.corpus.parts import publishing
 from webcrawl.warc.members import member
 from webcrawl.warc.records import conversion_record, in_field, warcinfo_record
 
@@ -28,10 +29,9 @@ def write_wet(rows: Iterable[tuple[bytes, bytes]], column: str, path: Path) -> N
     Ids follow from those of the captures, and dates are theirs: the same captures make the same
     bytes. Memory: a text.
     """
-    unfinished = path.with_name(path.name + ".unfinished")
     row_of = msgspec.json.Decoder(_Row).decode
     info_id = _new_id(path.name)
-    with unfinished.open("wb") as file:
+    with publishing(path) as unfinished, unfinished.open("wb") as file:
         for line, texts in rows:
             if not texts:
                 continue
@@ -41,7 +41,6 @@ def write_wet(rows: Iterable[tuple[bytes, bytes]], column: str, path: Path) -> N
             file.write(member(_conversion(info_id, row, msgspec.json.decode(texts)[column])))
         if not file.tell():
             file.write(member(_warcinfo(info_id, 0.0, path.name)))
-    unfinished.replace(path)
 
 
 def _warcinfo(info_id: str, time: float, filename: str) -> bytes:

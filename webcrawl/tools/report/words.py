@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from webcrawl.parse.charset import decode, sniff
+from webcrawl.parse.charset import decode, in_ascii_superset, sniff
 from webcrawl.parse.references import unescape
 
 _NOT_SHOWN = ("script", "style", "template", "noframes", "noembed", "iframe", "svg", "math")
@@ -32,14 +32,11 @@ _hidden = re.compile(
 )
 # Characters, one after the other: each reads the text once. A usual page has 20.
 _REPLACED_MAX = 64
-_ASCII_SUPERSET_NOT = ("utf-16le", "utf-16be", "iso-2022-jp")
 
 
 def visible_text(payload: bytes, content_type: str = "") -> str:
     """The text of an HTML page; `content_type` is the value of the HTTP header."""
-    charset = sniff(payload, content_type)
-    if charset in _ASCII_SUPERSET_NOT:
-        payload, charset = decode(payload, charset).encode("utf-8", "replace"), "utf-8"
+    payload, charset = in_ascii_superset(payload, sniff(payload, content_type))
     text = decode(_hidden.sub(b" ", _inline.sub(b"", payload)), charset)
     return unescape(text) if "&" in text else text
 

@@ -131,11 +131,9 @@ class Command(command.Command):
             with _folder(lab) if seeds else simulated_web(lab, opts):
                 _experiment(lab, opts, steps)
         except (CrawlFailed, OSError) as error:
-            print(f"sweep: {error}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"sweep: {error}", 1)
         except KeyboardInterrupt:
-            print(f"sweep: stopped; {opts.out} has the crawls before", file=sys.stderr)
-            self.exitcode = 130
+            self.fail(f"sweep: stopped; {opts.out} has the crawls before", command.INTERRUPTED)
 
     def _lab(self, seeds: str, opts: argparse.Namespace) -> Lab:
         """Where the results go, and the settings of all crawls. UsageError, BadSeed."""

@@ -55,7 +55,7 @@ class Command(command.Command):
                 self.exitcode = runner.run(self._trace(args, opts))
         except KeyboardInterrupt:
             print()
-            self.exitcode = 130
+            self.exitcode = command.INTERRUPTED
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()
 

@@ -2,5 +2,4 @@
 
 - `files`: which WARC files. `captures`: what their records say of pages, originals and revisits.
 - `index`: CDXJ files become the index of a WACZ. `package`: writes one WACZ. `parts`: all of them.
-- `title`: the title of a page.
 """

@@ -15,24 +15,23 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from isal import isal_zlib
 
-from webcrawl.fetch.decode import decode
-from webcrawl.fetch.http1 import parse_headers, transfer_codings
-from webcrawl.parse.page import media_type_of
+from webcrawl.fetch.http1 import parse_headers
+from webcrawl.parse.charset import sniff
+from webcrawl.parse.links import title_of
+from webcrawl.parse.page import HTML_TYPES, media_type_of
 from webcrawl.tools.report.words import visible_text
-from webcrawl.tools.wacz.title import title_of
 from webcrawl.warc.captures import PART_OF, parts_of
 from webcrawl.warc.cdxj import head_size, is_not_modified
 from webcrawl.warc.members import LEVEL, START_BYTES, Member, whole_members
-from webcrawl.warc.payload import unchunked
+from webcrawl.warc.payload import payload_of
 
 _CACHE_KIB = 32 << 10
 _PAGE_BYTES = 150  # of a page in a list, beside URL, title and text
 _PAYLOAD_MAX = 4 * START_BYTES  # bytes of a page that are read for its title and text
-_HTML: Final = ("text/html", "application/xhtml+xml")
 _OURS = "webcrawl/"  # begins the software of our warcinfo records
 _status_2xx = re.compile(rb"\S+[ \t]+2(?!04)\d\d").match  # 204: no content
 _is_time = re.compile(  # of WARC 1.1, 5.4, as exact as nearly all writers are
@@ -162,7 +161,7 @@ class Captures:
         title = text = None
         is_html, content_type, payload = _html(fields, block, has_payload=original is None)
         if is_html and original is None:
-            title = title_of(payload, content_type)
+            title = title_of(payload, sniff(payload, content_type))
             if self._has_text:
                 words = " ".join(visible_text(payload, content_type).split())
                 text = isal_zlib.compress(words.encode("utf-8", "replace"), LEVEL)
@@ -251,12 +250,10 @@ def _html(fields: dict[str, str], block: bytes, *, has_payload: bool) -> tuple[b
     end = head_size(block)
     headers = parse_headers(block[:end])
     content_type = next((v.decode("latin-1") for n, v in headers if n == b"content-type"), "")
-    if media_type_of(content_type) not in _HTML:
+    if media_type_of(content_type) not in HTML_TYPES:
         return False, "", b""
     body = block[end : int(fields["content-length"])] if has_payload else b""
-    if b"chunked" in transfer_codings(headers):
-        body = unchunked(body).data or body  # a server may name framing that it does not send
-    return True, content_type, decode(body, headers, _PAYLOAD_MAX).payload
+    return True, content_type, payload_of(body, headers, _PAYLOAD_MAX)
 
 
 def _key(url: str, date: str) -> bytes:

@@ -6,22 +6,18 @@ import argparse
 import os
 import sqlite3
 import sys
-from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import counted, printable, size_text
 from webcrawl.config.kinds import SIZE, parse_size
 from webcrawl.tools import command
+from webcrawl.tools.progress import bar_of_bytes
 from webcrawl.tools.wacz.captures import DamagedError
 from webcrawl.tools.wacz.files import WaczError, warc_files
 from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, make_wacz
 from webcrawl.warc.earlierlines import EarlierError
-
-INTERRUPTED = 130  # as shells say it of SIGINT
 
 
 class Command(command.Command):
@@ -65,37 +61,23 @@ class Command(command.Command):
             warcs, written = warc_files(args)
             for each in written:
                 print(f"{each} is left out: a running crawl writes it", file=sys.stderr)
-            result = self._make(warcs, Path(opts.output), size_max, has_text=opts.text)
+            size_bytes = sum(os.stat(warc).st_size for warc in warcs)
+            output = Path(opts.output)
+            with bar_of_bytes(counted(len(warcs), "WARC file"), 2 * size_bytes) as progress:
+                result = make_wacz(warcs, output, size_max, has_text=opts.text, progress=progress)
         except WaczError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 2
+            self.fail(error, 2)
         except (DamagedError, EarlierError) as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, 1)
         except OSError as error:
             where = error.filename or f"{opts.output} cannot be written"
-            print(f"{where}: {error.strerror or error}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{where}: {error.strerror or error}", 1)
         except sqlite3.Error as error:  # a full disk
-            print(f"{opts.output} cannot be written: {error}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{opts.output} cannot be written: {error}", 1)
         except KeyboardInterrupt:
-            print(f"interrupted; {opts.output} was not written", file=sys.stderr)
-            self.exitcode = INTERRUPTED
+            self.fail(f"interrupted; {opts.output} was not written", command.INTERRUPTED)
         else:
             _report(result, size_max)
-
-    def _make(self, warcs: list[Path], output: Path, size_max: int, *, has_text: bool) -> Result:
-        """Shows a bar on standard error, if that is a terminal."""
-        size_bytes = sum(os.stat(warc).st_size for warc in warcs)
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-        console = Console(stderr=True)
-        with Progress(
-            *columns, TimeRemainingColumn(), console=console, disable=not sys.stderr.isatty()
-        ) as bar:
-            task = bar.add_task(counted(len(warcs), "WARC file"), total=2 * size_bytes)
-            progress = partial(bar.advance, task)
-            return make_wacz(warcs, output, size_max, has_text=has_text, progress=progress)
 
 
 def _report(result: Result, size_max: int) -> None:

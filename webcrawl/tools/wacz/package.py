@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from webcrawl import __version__
+from webcrawl.tools.progress import Progress
 from webcrawl.tools.wacz.captures import Page
 from webcrawl.tools.wacz.index import CDX, ExactTime, sorted_lines, zip_index
 
@@ -24,8 +25,6 @@ VERSION: Final = "1.1.1"
 SOFTWARE: Final = f"webcrawl {__version__}"
 _PIECE = 1 << 20
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9._-]")  # Frictionless Data Package, 1: names of resources
-
-Progress = Callable[[int], object]
 
 
 class Contents(NamedTuple):

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file, sync_folder
+from webcrawl.tools.progress import Progress
 from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost, Page
 from webcrawl.tools.wacz.package import SOFTWARE, Contents, Written, write_package
 from webcrawl.warc.index import Index, index_path
@@ -31,8 +32,6 @@ ENDING = ".wacz"
 LOST_SHOWN = 3
 _is_epoch = re.compile("[0-9]{1,10}").fullmatch
 _PART_BYTES = 64 << 10  # more than a part takes beside what `_size` counts
-
-Progress = Callable[[int], object]  # called with bytes: of each file twice
 
 
 class Part(NamedTuple):
@@ -58,7 +57,8 @@ def make_wacz(
 ) -> Result:
     """Write `output`, or its parts if it would have more than `size_max` bytes (0: any number).
 
-    A part is larger only if one WARC file is. DamagedError, EarlierError, OSError, sqlite3.Error.
+    A part is larger only if one WARC file is. `progress` has the bytes of each file twice.
+    DamagedError, EarlierError, OSError, sqlite3.Error.
     """
     folder = Path(f"{output}.part")
     shutil.rmtree(folder, ignore_errors=True)
@@ -68,7 +68,7 @@ def make_wacz(
             cdxjs = _read(warcs, captures, folder, progress)
             bytes_of_pages = map(captures.pages_bytes, range(len(warcs)))
             sizes = [_size(*each) for each in zip(warcs, cdxjs, bytes_of_pages, strict=True)]
-            making = _Making(warcs, cdxjs, captures, output, has_text)
+            making = _Making(warcs, cdxjs, captures, output, has_text, _about(captures))
             made = making.write(_cut(sizes, size_max), folder, progress)
             return Result(*made, *captures.lost(LOST_SHOWN))
     finally:
@@ -134,55 +134,46 @@ def _cut(sizes: list[int], size_max: int) -> list[range]:
     return [*parts, range(start, len(sizes))]
 
 
-class _Making:
-    """All parts of one archive."""
+class _Making(NamedTuple):
+    """All parts of one archive. `about`: of each datapackage.json, and of the collection."""
 
-    def __init__(
-        self,
-        warcs: Sequence[Path],
-        cdxjs: Sequence[Path],
-        captures: Captures,
-        output: Path,
-        has_text: bool,
-    ) -> None:
-        self._warcs = warcs
-        self._cdxjs = cdxjs
-        self._captures = captures
-        self._output = output
-        self._has_text = has_text
-        about = {"title": captures.title, "description": captures.description}
-        self._about = {"created": _created(captures)} | {k: v for k, v in about.items() if v}
+    warcs: Sequence[Path]
+    cdxjs: Sequence[Path]
+    captures: Captures
+    output: Path
+    has_text: bool
+    about: dict[str, Any]
 
     def write(
         self, parts: list[range], folder: Path, progress: Progress
     ) -> tuple[list[Part], Path | None]:
-        stem = self._output.name.removesuffix(ENDING)
+        stem = self.output.name.removesuffix(ENDING)
         names = [f"{stem}-{number:03}{ENDING}" for number in range(1, len(parts) + 1)]
         if len(parts) == 1:
-            names = [self._output.name]
+            names = [self.output.name]
         written = []
         for numbers, name in zip(parts, names, strict=True):
-            about = self._about | self._relation(numbers, parts, names)
+            about = self.about | self._relation(numbers, parts, names)
             path = folder / name
             made = write_package(self._contents(numbers, about), path, progress)
             size_bytes = path.stat().st_size
-            written.append(Part(self._output.with_name(name), len(numbers), made, size_bytes))
+            written.append(Part(self.output.with_name(name), len(numbers), made, size_bytes))
         for part in written:
             (folder / part.path.name).replace(part.path)
-        sync_folder(self._output.parent)
+        sync_folder(self.output.parent)
         if len(parts) == 1:
             return written, None
-        collection = self._output.with_suffix(".json")
+        collection = self.output.with_suffix(".json")
         replace_file(collection, json.dumps(self._collection(written), indent=2) + "\n")
         return written, collection
 
     def _contents(self, numbers: range, about: dict[str, Any]) -> Contents:
         def pages(is_seed: bool) -> Iterator[Page]:
-            return chain.from_iterable(self._captures.pages(n, is_seed=is_seed) for n in numbers)
+            return chain.from_iterable(self.captures.pages(n, is_seed=is_seed) for n in numbers)
 
         taken = slice(numbers.start, numbers.stop)
-        files = (list(self._warcs[taken]), list(self._cdxjs[taken]))
-        return Contents(*files, self._captures.exact_time, pages, self._has_text, about)
+        files = (list(self.warcs[taken]), list(self.cdxjs[taken]))
+        return Contents(*files, self.captures.exact_time, pages, self.has_text, about)
 
     def _relation(
         self, numbers: range, parts: list[range], names: list[str]
@@ -193,7 +184,7 @@ class _Making:
         """
         name_of = {n: name for part, name in zip(parts, names, strict=True) for n in part}
         needed: Counter[str] = Counter()
-        for warc, count in self._captures.originals_in(numbers):
+        for warc, count in self.captures.originals_in(numbers):
             needed[name_of[warc]] += count
         requires = [{"filename": name} for name, _ in needed.most_common()]
         return {"relation": {"requires": requires}} if requires else {}
@@ -203,8 +194,13 @@ class _Making:
             {"name": part.path.name, "path": part.path.name, "bytes": part.size_bytes}
             for part in parts
         ]
-        about = {"profile": "multi-wacz-package", "software": SOFTWARE, **self._about}
+        about = {"profile": "multi-wacz-package", "software": SOFTWARE, **self.about}
         return about | {"resources": resources}
+
+
+def _about(captures: Captures) -> dict[str, Any]:
+    about = {"title": captures.title, "description": captures.description}
+    return {"created": _created(captures)} | {k: v for k, v in about.items() if v}
 
 
 def _created(captures: Captures) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from scrapy.exceptions import UsageError
@@ -31,14 +30,12 @@ class Command(command.Command):
             raise UsageError("give the folder of the WARC files (WARC_DIR)", print_help=False)
         for folder in map(Path, args):
             if not folder.is_dir():
-                print(f"{folder} is no folder", file=sys.stderr)
-                self.exitcode = 2
+                self.fail(f"{folder} is no folder", 2)
                 continue
             try:
                 recovered = recover(folder)
             except OSError as error:
-                print(f"{error.filename or folder}: {error.strerror or error}", file=sys.stderr)
-                self.exitcode = 1
+                self.fail(f"{error.filename or folder}: {error.strerror or error}", 1)
                 continue
             for each in recovered:
                 print(each)
