@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-from tests.conftest import Scrapy
+from tests.conftest import ROOT, Scrapy
 from tests.exchanges import EXCHANGES, capture, write
 
 
@@ -25,3 +27,13 @@ def test_each_problem_prints_one_line(scrapy: Scrapy, tmp_path: Path) -> None:
     assert "the last member is cut" in lines[0]
     assert "No such file" in lines[1]
     assert done.stderr == ""
+
+
+def test_a_full_disk_under_standard_output_is_one_line(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "scrapy", "warcrecover", str(tmp_path))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "standard output: No space left on device\n"

@@ -18,7 +18,7 @@ import pytest
 
 from webcrawl.tools.corpus.columns import page_with_tables, tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
-from webcrawl.tools.corpus.outputs import Filters, Texts
+from webcrawl.tools.corpus.outputs import Filters, Texts, write_lines
 
 ROOT = Path(__file__).parents[2]
 DATE = "2026-11-27T01:02:03.456789Z"
@@ -428,3 +428,10 @@ def test_the_page_of_the_docs_has_the_tables_of_the_columns() -> None:
     page = (ROOT / "docs" / "corpus.md").read_text(encoding="utf-8")
     assert page.count("<!-- columns: ") == len(tables())
     assert page_with_tables(page) == page
+
+
+def test_lines_of_no_page_are_a_file_that_gzip_and_duckdb_read(tmp_path: Path) -> None:
+    write_lines([(b"{}", b"")], tmp_path / "none.jsonl.gz")
+    write_lines([(b'{"a":1}', b'{"text":"b"}')], tmp_path / "one.jsonl.gz")
+    found = duckdb.execute("SELECT a, text FROM read_json(?)", [str(tmp_path / "*.jsonl.gz")])
+    assert found.fetchall() == [(1, "b")]

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from webcrawl.base.wording import needs_extra
+from webcrawl.report.console import discard_output
 
 if TYPE_CHECKING:
     from scrapy.commands import ScrapyCommand as _Base
@@ -59,5 +60,13 @@ class ToolCommand(_Base):
         self._command.add_options(parser)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        self._command.run(args, opts)
-        self.exitcode = self._command.exitcode
+        try:
+            self._command.run(args, opts)
+            self.exitcode = self._command.exitcode
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
+            discard_output()
+        except OSError as error:
+            discard_output()
+            print(f"{error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+            self.exitcode = 1

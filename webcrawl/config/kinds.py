@@ -62,7 +62,6 @@ class Kind(NamedTuple):
     allowed: str
     typed: Callable[[Any], object] = lambda value: value
     unit: str = ""  # "s" or "bytes"; for the documentation
-    may_be_secret: bool = False  # a value that does not fit is not shown
 
 
 def taken_by(function: Callable[[Any], object]) -> Callable[[Any], bool]:
@@ -356,7 +355,6 @@ PROXY = Kind(
     "empty, direct, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such"
     " a URL",
     _shown_proxy,
-    may_be_secret=True,
 )
 PATH = Kind(lambda value: not value or isinstance(value, str | os.PathLike), "empty, or a file")
 MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")

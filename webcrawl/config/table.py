@@ -469,18 +469,17 @@ def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
 
 
 def typed_settings(settings: BaseSettings) -> dict[str, object]:
-    """Every setting of the table with its type, for reports: without the secret of a proxy.
+    """Every setting of the table with its type, for reports and archives: without secrets.
 
-    A value that cannot be used stays as it is.
+    Headers may be a login: only their names are there. A value that cannot be used may be anything.
     """
-    return {
-        name: _typed(row.kind, settings.get(name))
+    values: dict[str, object] = {
+        name: row.kind.typed(settings[name]) if row.kind.fits(settings[name]) else "not shown"
         for name, row in TABLE.items()
         if name in settings
     }
-
-
-def _typed(kind: Kind, value: object) -> object:
-    if kind.fits(value):
-        return kind.typed(value)
-    return "not shown" if kind.may_be_secret else value
+    if isinstance(headers := values.get("DEFAULT_REQUEST_HEADERS"), dict):
+        values["DEFAULT_REQUEST_HEADERS"] = sorted(headers)
+    if values.get("BOT_AUTH_KEY"):  # a file; but a user may give the key itself
+        values["BOT_AUTH_KEY"] = "set"
+    return values

@@ -16,7 +16,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
 from webcrawl.config.fetch import user_agent_of
-from webcrawl.config.table import TABLE
+from webcrawl.config.table import typed_settings
 from webcrawl.warc.captures import PART_OF
 
 Line = tuple[str, str]
@@ -31,16 +31,13 @@ _LIMITS: Final = (
     *("MAX_SITEMAPS_PER_HOST", "DOWNLOAD_MAXSIZE", "DOWNLOAD_TIMEOUT", "WARC_MAX_TOTAL"),
 )
 _LISTED_MAX: Final = 50  # entries of a list in a warcinfo record
-# Their values may be a login: only the names are written. The request records have the rest.
-_HEADERS: Final = "DEFAULT_REQUEST_HEADERS"
-_KEY: Final = "BOT_AUTH_KEY"  # a file; but a user may give the key itself
 
 _json = Encoder(order="deterministic", enc_hook=str).encode
 
 
 def warcinfo(settings: BaseSettings, crawl: str, seeds: Any) -> tuple[Line, ...]:
     """The lines of a warcinfo record (WARC 1.1, 6.2). `seeds` is `SeedSource.described`."""
-    values = _shown(settings)
+    values = typed_settings(settings)
     lines = (
         ("software", f"webcrawl/{__version__} Scrapy/{scrapy.__version__}"),
         ("hostname", socket.gethostname()),
@@ -59,24 +56,8 @@ def warcinfo(settings: BaseSettings, crawl: str, seeds: Any) -> tuple[Line, ...]
 
 def settings_lines(settings: BaseSettings, crawl: str, spider: str, seeds: Any) -> tuple[Line, ...]:
     """The lines of the resource record: all settings of the table and the seeds, as JSON."""
-    values = crawl, spider, _shown(settings), seeds
+    values = crawl, spider, typed_settings(settings), seeds
     return tuple(zip(("crawl", "spider", "settings", "seeds"), map(_text, values), strict=True))
-
-
-def _shown(settings: BaseSettings) -> dict[str, Any]:
-    """Each setting of the table with its typed value, which has no password. A value that does not
-    fit may have one.
-    """
-    values: dict[str, Any] = {
-        name: row.kind.typed(settings[name]) if row.kind.fits(settings[name]) else "not shown"
-        for name, row in TABLE.items()
-        if name in settings
-    }
-    if isinstance(headers := values.get(_HEADERS), dict):
-        values[_HEADERS] = sorted(headers)
-    if values.get(_KEY):
-        values[_KEY] = "set"
-    return values
 
 
 def _chosen(values: dict[str, Any], names: Iterable[str]) -> str:
