@@ -140,23 +140,14 @@ def write_file(
     rows.unlink()
 
 
-<<<<<<< HEAD
-def _write_lines(rows: Iterable[tuple[bytes, bytes]], path: Path) -> None:
-    """A gzip member for each page with texts."""
-    with publishing(path) as unfinished, unfinished.open("wb") as file:
-        file.writelines(member(with_texts(*each)) for each in rows if each[1])
-=======
 def write_lines(rows: Iterable[tuple[bytes, bytes]], path: Path) -> None:
     """A gzip member for each page with texts; an empty one if there is none: gzip and DuckDB refuse
     a file without a byte.
     """
-    unfinished = path.with_name(path.name + UNFINISHED)
-    with unfinished.open("wb") as file:
+    with publishing(path) as unfinished, unfinished.open("wb") as file:
         file.writelines(member(with_texts(*each)) for each in rows if each[1])
         if not file.tell():
             file.write(member(b""))
-    unfinished.replace(path)
->>>>>>> stranger
 
 
 def stem_of(name: str) -> str:
