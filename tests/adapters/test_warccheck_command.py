@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +38,14 @@ def test_a_full_disk_under_standard_output_is_one_line(tmp_path: Path) -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "standard output: No space left on device\n"
+
+
+def test_a_reader_of_standard_output_that_has_exited_is_no_error(tmp_path: Path) -> None:
+    command = (sys.executable, "-u", "-m", "scrapy", "warcrecover", str(tmp_path))
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "")

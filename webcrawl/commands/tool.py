@@ -62,11 +62,12 @@ class ToolCommand(_Base):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         try:
             self._command.run(args, opts)
-            self.exitcode = self._command.exitcode
             sys.stdout.flush()
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()
         except OSError as error:
-            discard_output()
+            if error.filename is None:
+                discard_output()
             print(f"{error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
-            self.exitcode = 1
+            self._command.exitcode = 1
+        self.exitcode = self._command.exitcode

@@ -64,13 +64,11 @@ class Command(command.Command):
         try:
             warcs, logs = [Path(each) for each in args], [Path(each) for each in opts.log]
             plan = plan_of(warcs, logs, opts.crawl, texts, filters)
-            if is_made(plan, folder):
-                print(f"{folder} has this corpus already")
-                return
-            total = sum(size for _, size in plan.warcs)
-            with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
-                summary = make_corpus(plan, folder, progress)
-            self._report(folder, summary)
+            has_been_made = is_made(plan, folder)
+            if not has_been_made:
+                total = sum(size for _, size in plan.warcs)
+                with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
+                    summary = make_corpus(plan, folder, progress)
         except CorpusError as error:
             self.fail(str(error), WRONG)
         except BrokenProcessPool:
@@ -81,6 +79,11 @@ class Command(command.Command):
             self.fail(f"{error.filename or folder}: {error.strerror}", 1)
         except KeyboardInterrupt:
             self.fail("interrupted; the same command goes on", command.INTERRUPTED)
+        else:
+            if has_been_made:
+                print(f"{folder} has this corpus already")
+            else:
+                self._report(folder, summary)
 
     def _report(self, folder: Path, summary: Summary) -> None:
         counts = summary.counts

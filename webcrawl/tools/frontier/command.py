@@ -30,7 +30,6 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import SteeringError
 from webcrawl.live.client import NotRunning, Refused, ask_for
-from webcrawl.report.console import discard_output
 from webcrawl.tools import command
 
 
@@ -97,9 +96,7 @@ class Command(command.Command):
                 lines = [*_which_hub(Path(args[0])), *frontier.summary(time.time())]
                 print(*lines, *_commands(frontier), sep="\n")
             frontier.close()
-        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            discard_output()
-        except (StoreError, OSError) as error:
+        except StoreError as error:
             print(error, file=sys.stderr)
             self.exitcode = 1
 

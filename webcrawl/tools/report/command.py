@@ -11,7 +11,6 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import printable
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.report.console import discard_output
 from webcrawl.tools import command
 from webcrawl.tools.report.folder import NoCrawlError, find_crawls
 from webcrawl.tools.report.printed import LogUnreadableError, write_report
@@ -62,16 +61,11 @@ class Command(command.Command):
             domain = domain_of(opts.in_degree)
             folder = find_crawls([Path(each) for each in args], opts.crawl)
             write_report(folder, opts, domain)
-        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            discard_output()
         except NoCrawlError as error:
             print(error, file=sys.stderr)
             self.exitcode = WRONG
         except LogUnreadableError as error:
             print(f"The crawl log: {error}", file=sys.stderr)
-            self.exitcode = 1
-        except OSError as error:
-            print(f"{error.filename}: {error.strerror}", file=sys.stderr)
             self.exitcode = 1
 
 

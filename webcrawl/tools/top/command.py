@@ -21,7 +21,6 @@ from rich.live import Live
 from scrapy.exceptions import UsageError
 
 from webcrawl.live.client import NotRunning, Refused, ask
-from webcrawl.report.console import discard_output
 from webcrawl.tools import command
 from webcrawl.tools.top.screen import console, duration, screen
 
@@ -66,8 +65,6 @@ class Command(command.Command):
             self.exitcode = 1
         except KeyboardInterrupt:
             pass
-        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            discard_output()
 
 
 def _ask(jobdir: Path) -> Snapshot:

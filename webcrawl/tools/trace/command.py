@@ -11,7 +11,6 @@ from typing import cast
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.report.console import discard_output
 from webcrawl.tools import command
 from webcrawl.tools.trace.tracer import Tracer
 
@@ -56,8 +55,6 @@ class Command(command.Command):
         except KeyboardInterrupt:
             print()
             self.exitcode = command.INTERRUPTED
-        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
-            discard_output()
 
     async def _trace(self, urls: Sequence[str], opts: argparse.Namespace) -> int:
         settings = cast("Settings", self.settings)
