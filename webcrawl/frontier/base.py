@@ -199,8 +199,6 @@ class Frontier(ABC):
     is_met -- the target is reached
     crawl_id -- of the crawl, the same in all its runs
     log -- the crawl log; None without one, and in a worker
-    unlogged_since -- answers that were archived since then (UTC) by an earlier run, or a process
-        that died, may lack their line in the crawl log; inf: none does
     target -- pages to be answered; 0: no target, or a worker process
     commands -- of the user, that earlier runs have kept (`keep_command`)
     """
@@ -215,7 +213,6 @@ class Frontier(ABC):
     is_met: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
-    unlogged_since: float = inf
     target: int = 0
     commands: Sequence[bytes] = ()
 
@@ -299,6 +296,13 @@ class Frontier(ABC):
 
         0.0 is now; inf is not before the next `put` or `release`.
         """
+
+    @property
+    def unlogged_since(self) -> float:
+        """Answers that were archived since then (UTC) by an earlier run, or a process that died,
+        may lack their line in the crawl log; inf: none does.
+        """
+        return inf
 
     @property
     def supply(self) -> int:

@@ -178,7 +178,7 @@ class FrontierServer(Frontier):
         await self._frontier.keep_command(row)
 
     @property
-    def unlogged_since(self) -> float:  # type: ignore[override]  # of the interface, an attribute
+    def unlogged_since(self) -> float:
         return self._frontier.unlogged_since
 
     async def log_lost(self, lines: Sequence[bytes]) -> None:

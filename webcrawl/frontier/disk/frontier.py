@@ -159,8 +159,10 @@ class LocalFrontier(Frontier):
             after = following
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        if (name := self._compared[0]) and any(_is_in(name, outcome) for _, outcome in done):
-            self._compared = ("", set())
+        if name := self._compared[0]:
+            text = encode(name)
+            if any(text in getattr(outcome, "details", NO_DETAILS) for _, outcome in done):
+                self._compared = ("", set())
         await self._run(lambda: self._state.release(done, now))
 
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
@@ -184,7 +186,7 @@ class LocalFrontier(Frontier):
         await self._run(lambda: self._state.keep_command(row), moves=False, waits=True)
 
     @property
-    def unlogged_since(self) -> float:  # type: ignore[override]  # of the interface, an attribute
+    def unlogged_since(self) -> float:
         return self._state.unlogged_since
 
     async def log_lost(self, lines: Sequence[bytes]) -> None:
@@ -306,12 +308,6 @@ class LocalFrontier(Frontier):
         if self._has_mail:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox
             self.fresh = self._state.fresh
-
-
-def _is_in(warc: str, outcome: Outcome) -> bool:
-    """Whether `outcome` is of an answer in the WARC file `warc`."""
-    details: bytes = getattr(outcome, "details", NO_DETAILS)
-    return encode(warc) in details
 
 
 class JobFolder:
