@@ -30,7 +30,7 @@ from webcrawl.parse.page import media_type_of
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.warc.captures import Archived, captures, crawls_of
 from webcrawl.warc.cdxj import answer_of_record
-from webcrawl.warc.files import OPEN, lock
+from webcrawl.warc.files import OPEN, lock, open_files
 
 logger = logging.getLogger(__name__)
 
@@ -90,17 +90,13 @@ async def report_lost(frontier: Frontier, folder: Path, is_ours: Callable[[str],
 
     Waits for them. A file is recovered afterwards: until then the next fetcher tells them again.
     """
-    for path in await asyncio.to_thread(_open_files, folder):
+    for path in await asyncio.to_thread(open_files, folder):
         with suppress(FileNotFoundError), path.open("r+b") as file:  # another has recovered it
             if not lock(file.fileno()):
                 continue
             if frontier.crawl_id in await asyncio.to_thread(crawls_of, path):
                 for each in [*_file_before(path), path]:
                     await _report(frontier, each, is_ours)
-
-
-def _open_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*.warc.gz{OPEN}"))
 
 
 async def _report(frontier: Frontier, path: Path, is_ours: Callable[[str], bool]) -> None:

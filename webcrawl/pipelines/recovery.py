@@ -20,7 +20,7 @@ from webcrawl.crawl.lost import log_lost, report_lost
 from webcrawl.frontier.store import StoreError
 from webcrawl.signals import process_died
 from webcrawl.warc.captures import crawls_of
-from webcrawl.warc.files import OPEN
+from webcrawl.warc.files import open_files
 from webcrawl.warc.recovery import recover
 
 logger = logging.getLogger(__name__)
@@ -92,8 +92,7 @@ class Recovery:
 
     def _is_written(self) -> bool:
         """Whether a worker of a killed run still finishes its file."""
-        open_files = self._folder.glob(f"*.warc.gz{OPEN}")
-        return any(self._crawl.crawl_id in crawls_of(path) for path in open_files)
+        return any(self._crawl.crawl_id in crawls_of(path) for path in open_files(self._folder))
 
     def _is_ours(self, host: str) -> bool:
         hubs = self._crawl.several

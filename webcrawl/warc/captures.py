@@ -1,6 +1,7 @@
-"""Reads the captures of a WARC file that this project has written, as their records tell them.
+"""Reads records as they begin: their fields, the lines of their block; and the captures of a WARC
+file that this project has written.
 
-Reads only: `crawllog.lost` makes lines of the crawl log of them after a kill.
+Reads only: after a kill `crawl.lost` makes lines of the crawl log of the captures.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def is_about_file(start: bytes) -> bool:
     return start.startswith(_ABOUT)
 
 
-def parts_of(start: bytes) -> tuple[Fields, bytes]:
+def fields_and_block(start: bytes) -> tuple[Fields, bytes]:
     """The fields of the record that begins with `start`, and its block as far as `start` has it.
 
     Deviation: a folded line is not joined; writers fold none of the fields that are read.
@@ -59,6 +60,12 @@ def parts_of(start: bytes) -> tuple[Fields, bytes]:
     return fields, block
 
 
+def lines_of(block: bytes) -> list[tuple[str, str]]:
+    """Name and value of each line of a warcinfo record (application/warc-fields)."""
+    pairs = (line.partition(":") for line in block.decode("utf-8", "replace").split("\n"))
+    return [(name.strip(), value.strip()) for name, _, value in pairs]
+
+
 def crawls_of(path: Path) -> list[str]:
     """The values of isPartOf in the warcinfo record of a file; [] without one, and of a file that
     has just been renamed or removed. OSError.
@@ -70,9 +77,7 @@ def crawls_of(path: Path) -> list[str]:
         return []
     if first is None or not is_about_file(first.start):
         return []
-    lines = parts_of(first.start)[1].decode("utf-8", "replace").split("\r\n")
-    pairs = (line.partition(": ") for line in lines)
-    return [value for name, _, value in pairs if name == PART_OF]
+    return [value for name, value in lines_of(fields_and_block(first.start)[1]) if name == PART_OF]
 
 
 def captures(path: Path) -> Iterator[Archived]:
@@ -86,11 +91,11 @@ def captures(path: Path) -> Iterator[Archived]:
             if is_answer(member.start):
                 if answer is not None:
                     yield answer
-                answer = Archived(member.offset, *parts_of(member.start), b"", is_cut=True)
+                answer = Archived(member.offset, *fields_and_block(member.start), b"", is_cut=True)
             elif answer is not None:
                 answer = answer._replace(is_cut=False)
                 if member.start.startswith(_METADATA):
-                    fields, block = parts_of(member.start)
+                    fields, block = fields_and_block(member.start)
                     if fields.get("warc-concurrent-to") == answer.fields.get("warc-record-id"):
                         answer = answer._replace(metadata=block)
     if answer is not None:

@@ -277,6 +277,11 @@ class _File:
         self._index.close()
 
 
+def open_files(folder: Path) -> list[Path]:
+    """The files in `folder` that are being written, or were when their process was killed."""
+    return sorted(folder.glob(f"*.warc.gz{OPEN}"))
+
+
 def new_index(path: Path) -> Index:
     """An empty index for the WARC file that will be at `path`."""
     name = index_path(path)

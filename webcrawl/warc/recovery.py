@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from webcrawl.warc.captures import is_about_file, is_answer, parts_of
+from webcrawl.warc.captures import fields_and_block, is_about_file, is_answer
 from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.files import OPEN, lock, new_index, publish
 from webcrawl.warc.index import index_path
@@ -98,7 +98,7 @@ def index_line(file_path: Path, filename: str, member: Member) -> bytes | None:
     """The line of an index for a record of the file at `file_path`, which is or will be called
     `filename`; None if the index has no such line.
     """
-    fields, block = parts_of(member.start)
+    fields, block = fields_and_block(member.start)
     start = len(member.start) - len(block)
     try:
         length = int(fields.get("content-length", ""))

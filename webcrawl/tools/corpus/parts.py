@@ -26,6 +26,7 @@ from webcrawl.tools.corpus.records import Broken, Record, read_records
 from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
 from webcrawl.tools.corpus.text import PageText
 from webcrawl.tools.corpus.texts import as_member
+from webcrawl.warc.captures import PART_OF, lines_of
 from webcrawl.warc.index import index_path
 
 PART_BYTES = 16 << 20  # small, so that all cores end at about the same time
@@ -179,12 +180,8 @@ def _crawl_of(warc: BinaryIO) -> str:
     first = next(read_records(warc), None)
     if not isinstance(first, Record) or first.type != "warcinfo":
         return ""
-    crawl = ""
-    for line in first.block.decode("utf-8", "replace").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip().lower() == "ispartof":
-            crawl = value.strip()
-    return crawl
+    crawls = [value for name, value in lines_of(first.block) if name.lower() == PART_OF.lower()]
+    return crawls[-1] if crawls else ""
 
 
 def _convert(rows: Path, path: Path, filename: str, counts: Counts) -> None:

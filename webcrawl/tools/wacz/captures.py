@@ -24,7 +24,7 @@ from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import title_of
 from webcrawl.parse.page import HTML_TYPES, media_type_of
 from webcrawl.tools.report.words import visible_text
-from webcrawl.warc.captures import PART_OF, parts_of
+from webcrawl.warc.captures import PART_OF, fields_and_block, lines_of
 from webcrawl.warc.cdxj import head_size, is_not_modified
 from webcrawl.warc.members import LEVEL, START_BYTES, Member, whole_members
 from webcrawl.warc.payload import payload_of
@@ -114,7 +114,7 @@ class Captures:
         with path.open("rb") as file:
             size_bytes = os.fstat(file.fileno()).st_size
             for member in whole_members(file):
-                fields, block = parts_of(member.start)
+                fields, block = fields_and_block(member.start)
                 if not member.start.startswith(b"WARC/") or not _is_one(fields, block, member):
                     raise DamagedError(f"{path}: {end}: no gzip member with one WARC record")
                 self._add(fields, block)
@@ -139,7 +139,7 @@ class Captures:
                 self.latest = max(self.latest, time)
             self._add_answer(kind, fields, time, block)
         elif kind == "warcinfo":
-            info = dict(map(_pair, block.split(b"\r\n")))
+            info = dict(lines_of(block))
             self._is_ours = info.get("software", "").startswith(_OURS)
             self.title = self.title or info.get(PART_OF, "")
             self.description = self.description or info.get("description", "")
@@ -265,8 +265,3 @@ def _key(url: str, date: str) -> bytes:
 def _second(date: str) -> str:
     """A WARC-Date to the second, as in an index."""
     return f"{date[:19]}Z"
-
-
-def _pair(line: bytes) -> tuple[str, str]:
-    name, _, value = line.decode("utf-8", "replace").partition(":")
-    return name, value.strip()

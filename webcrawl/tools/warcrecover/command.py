@@ -8,7 +8,7 @@ from pathlib import Path
 from scrapy.exceptions import UsageError
 
 from webcrawl.tools import command
-from webcrawl.warc.files import OPEN
+from webcrawl.warc.files import open_files
 from webcrawl.warc.recovery import recover
 
 
@@ -39,7 +39,7 @@ class Command(command.Command):
                 continue
             for each in recovered:
                 print(each)
-            left = sorted(folder.glob(f"*.warc.gz{OPEN}"))
+            left = open_files(folder)
             for path in left:
                 print(f"Left {path}: {_reason(path)}")
             if not recovered and not left:
