@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import chain
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
@@ -101,7 +102,8 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     work = folder / PARTS
     work.mkdir(parents=True, exist_ok=True)
     _claim(plan, folder)
-    parts = [part for path, _ in plan.warcs for part in parts_of(Path(path))]
+    parts_by_warc = {Path(path): parts_of(Path(path)) for path, _ in plan.warcs}
+    parts = [*chain.from_iterable(parts_by_warc.values())]
     _write_parts(parts, plan, work, processes or len(os.sched_getaffinity(0)), progress)
     problems = []
     counts = Counts()
@@ -112,11 +114,10 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     database = work / _DATABASE
     database.unlink(missing_ok=True)
     with open_database(str(database), work, MEMORY) as connection:
-        names = [Path(path).name for path, _ in plan.warcs]
+        names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
         resolve(connection, names, files, [Path(log) for log in plan.logs])
-        for name in names:
-            own = [part for part in parts if part.warc.name == name]
+        for own in parts_by_warc.values():
             write_file(connection, own, folder, plan.filters, plan.texts)
         write_hosts(connection, folder / HOSTS)
         (unresolved,) = connection.execute(

@@ -94,22 +94,15 @@ def _record(offset: int, size_bytes: int, start: bytes) -> Record | Broken:
 
 def _next_member(file: BinaryIO, at: int) -> int | None:
     """Where the next member after a broken one begins; None without one."""
-    tail = b""
-    while True:
-        file.seek(at)
-        piece = file.read(_PIECE)
-        if not piece:
-            return None
-        found = (tail + piece).find(_MAGIC)
+    for start, piece in _pieces(file, at, len(_MAGIC) - 1):
+        found = piece.find(_MAGIC)
         while found >= 0:
-            offset = at - len(tail) + found
-            file.seek(offset)
+            file.seek(start + found)
             member = next(whole_members(file, HEAD_MAX), None)
             if member is not None and _VERSION.match(member.start):
-                return offset
-            found = (tail + piece).find(_MAGIC, found + 1)
-        at += len(piece)
-        tail = piece[1 - len(_MAGIC) :]
+                return start + found
+            found = piece.find(_MAGIC, found + 1)
+    return None
 
 
 def _plain(file: BinaryIO, at: int) -> Iterator[Record | Broken]:
@@ -144,16 +137,26 @@ def _plain(file: BinaryIO, at: int) -> Iterator[Record | Broken]:
 
 def _next_plain(file: BinaryIO, at: int) -> int | None:
     """Where the next line that begins a record is; None without one."""
+    for start, piece in _pieces(file, at, 16):
+        if found := _VERSION.search(piece):
+            return start + found.start()
+    return None
+
+
+def _pieces(file: BinaryIO, at: int, overlap: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces of the file from `at` on, with their offsets. Each begins with the last `overlap`
+    bytes of the one before. The file may be moved meanwhile.
+    """
     tail = b""
     while True:
         file.seek(at)
-        piece = file.read(_PIECE)
-        if not piece:
-            return None
-        if found := _VERSION.search(tail + piece):
-            return at - len(tail) + found.start()
-        at += len(piece)
-        tail = (tail + piece)[-16:]
+        more = file.read(_PIECE)
+        if not more:
+            return
+        piece = tail + more
+        yield at - len(tail), piece
+        at += len(more)
+        tail = piece[-overlap:]
 
 
 def _fields(head: bytes) -> dict[str, str]:
