@@ -228,7 +228,11 @@ class HubMachine(Machine):
         )
         if self.several:
             self.several.join(
-                *(self.server, self.own, self), place="place", utc=str, refuse=self._refuse
+                *(self.server, self.own, self),
+                place="place",
+                utc=str,
+                refuse=self._refuse,
+                recorded_end=lambda: self.ownership.end_elsewhere,
             )
         self.service.start()
         if self.several:
@@ -246,11 +250,6 @@ class HubMachine(Machine):
 
     # As one of several
 
-    @property
-    def unapplied(self) -> int:
-        assert self.several is not None
-        return self.several.courier.unapplied
-
     def has_seeds(self) -> bool:
         return False
 
@@ -263,13 +262,8 @@ class HubMachine(Machine):
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
         raise AssertionError("nobody steers the crawl")
 
-    async def obey(
-        self, is_paused: bool | None, added: Orders, retry: Sequence[str]
-    ) -> tuple[int, int]:
-        return 0, 0
-
-    async def explain(self, url: str) -> list[str]:
-        raise AssertionError("nobody asks")
+    async def obey(self, added: Orders) -> int:
+        return 0
 
 
 def several_hubs(

@@ -103,6 +103,24 @@ def test_a_new_crawl_is_served_at_once_and_each_check_renews() -> None:
     assert records.entries[HUB].revision > before
 
 
+def test_an_end_that_another_hub_writes_is_seen_and_the_next_run_takes_it_back() -> None:
+    records = Records()
+    first, other = (
+        Process(records, name, claim=Claim("A", number, 2), is_new=True)
+        for number, name in enumerate(("one", "two"))
+    )
+    first.check()
+    other.check()
+    assert other.ownership.end_elsewhere == ""
+    first.end("finished")
+    other.check(2.0)
+    assert other.ownership.end_elsewhere == "finished"
+    again = Process(records, "three", claim=Claim("A", 0, 2))
+    again.check()
+    again.check(2.0)
+    assert again.ownership.end_elsewhere == records.crawl.end == ""
+
+
 def test_a_resumed_crawl_without_records_waits() -> None:
     process = Process(Records(), "one")
     assert process.check() == -inf

@@ -88,6 +88,7 @@ async def read(bus: Bus, key: str, kind: type[T]) -> tuple[T | None, int]:
 class Ownership:
     """This process's claim on the hub.
 
+    end_elsewhere -- why the crawl has ended, as another hub has written while this one ran
     pause_s -- SILENCE_S and the longest fetch
     is_new -- the crawl begins with this run
     number -- of the hub
@@ -104,6 +105,7 @@ class Ownership:
         clock: Clock,
         number: int = 0,
     ) -> None:
+        self.end_elsewhere = ""
         self._bus = bus
         self._crawl = crawl
         self._key = hub_subject(number)
@@ -149,7 +151,10 @@ class Ownership:
 
     async def _has_crawl(self) -> bool:
         found, _ = await read(self._bus, CRAWL, CrawlRecord)
-        return found is not None and not self._is_foreign(found)
+        if found is None or self._is_foreign(found):
+            return False
+        self.end_elsewhere = found.end
+        return True
 
     async def _claim(self, now: float) -> None:
         crawl, revision = await read(self._bus, CRAWL, CrawlRecord)

@@ -15,11 +15,11 @@ from webcrawl.cluster.buckets import OtherHubs
 from webcrawl.cluster.bus import Bus, cancel_all, repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import PAUSE_S, Courier
-from webcrawl.cluster.ends import Ends
 from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.steering import STEP_S, Process
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.views import Views
-from webcrawl.cluster.whole import LOOK_S, STEP_S, Process, WholeCrawl
+from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
@@ -67,11 +67,12 @@ class SeveralHubs:
         *,
         place: str,
         utc: Callable[[], str],
+        recorded_end: Callable[[], str],
         refuse: Callable[[str], None],
     ) -> None:
         """`server` serves `frontier`. `place`: the name of this process for users.
 
-        `refuse` is told why this process must end.
+        `recorded_end`: as in `WholeCrawl`. `refuse` is told why this process must end.
         """
 
         def wake() -> None:
@@ -94,7 +95,11 @@ class SeveralHubs:
         )
         views = Views(claim.number, claim.hubs, place, server.counters, utc())
         self.whole = WholeCrawl(
-            *(self.peers, server, frontier, views, process, Ends(self.bus)), clock=clock, utc=utc
+            *(self.peers, server, frontier, views, process),
+            unapplied=lambda: self.courier.unapplied,
+            recorded_end=recorded_end,
+            clock=clock,
+            utc=utc,
         )
         if self.addresses is not None:
             self.addresses.join(
@@ -109,7 +114,6 @@ class SeveralHubs:
         rounds: list[tuple[float, Callable[[], Awaitable[None] | None]]] = [
             (PAUSE_S, self.courier.turn),
             (STEP_S, self.whole.step),
-            (LOOK_S, self.whole.look_for_end),
         ]
         if self.addresses is not None:
             rounds.append((BATCH_S, self.addresses.tick))

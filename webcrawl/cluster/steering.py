@@ -1,8 +1,9 @@
-"""Commands of a user that hold for all hubs, and questions from hub to hub.
+"""Commands of a user that hold for all hubs.
 
-A command at any hub goes to hub 0 (`Command`), which carries it out, sends the whole state to all
-hubs (`Obey`), and answers when they have obeyed, or says which have not (`Reply`). A hub that comes
-back gets the state when its session begins; before it has obeyed it gives no lease.
+A command at any hub goes to hub 0 (`Command`), which carries it out, sends its orders to all hubs
+(`Obey`), and answers (`Reply`) when all that are there have reported these orders
+(`target.Report`), or says which have not. A hub that comes back gets the orders when its session
+begins; before it has obeyed it gives no lease.
 
 What comes is data: entries are tested as those of a user are, and may name no file. Orders that
 cannot be obeyed are one line in the log.
@@ -12,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Annotated, Any, Final, NamedTuple, Protocol
 
@@ -23,13 +23,16 @@ from msgspec.structs import replace
 from webcrawl.base.wording import printable
 from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
+from webcrawl.cluster.target import Report
+from webcrawl.cluster.views import State
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scope.rules import check_entry
 
 logger = logging.getLogger(__name__)
 
-_EXPLAIN: Final = "explain"  # the command that asks why a URL is fetched or not
+OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target"})
+STEP_S: Final = 0.25  # between two looks at what hubs have reported
 OBEY_S: Final = 8.0  # for all hubs to obey
 ANSWER_S: Final = 15.0  # for hub 0 to answer a command: longer, since it waits for all
 
@@ -38,7 +41,7 @@ _Entries = tuple[_Text, ...]
 
 
 class Command(Letter, frozen=True):
-    """Carry out a command of a user for all hubs; or explain a URL. `Reply` has the number."""
+    """Carry out a command of a user for all hubs. `Reply` has the number."""
 
     number: int
     command: _Text
@@ -54,89 +57,79 @@ class Reply(Letter, frozen=True):
 
 
 class Obey(Letter, frozen=True):
-    """How the crawl is steered: all of it.
+    """How the crawl is steered: the fields of `Orders`."""
 
-    number -- of the letter
-    is_paused -- None: neither a pause nor its end was ordered in hub 0's run
-    orders -- the number of all this (`Orders`)
-    retry -- reasons, to be carried out once
-    """
-
-    number: int
-    is_paused: bool | None
+    is_paused: bool
     allow: _Entries
     deny: _Entries
-    orders: int
-    retry: _Entries = ()
-
-
-class Obeyed(Letter, frozen=True):
-    """The hub has carried out `Obey`, or knows later orders of a run of hub 0 before.
-
-    orders, is_paused -- what holds at the hub
-    unanswered -- requests that it forbids, sent before, without an answer yet
-    queued -- URLs that are tried again
-    """
-
     number: int
-    orders: int
-    is_paused: bool
-    unanswered: int = 0
-    queued: int = 0
 
 
 class Reached(NamedTuple):
-    """What came of orders: the hubs that have obeyed, the others, and what the former have said."""
+    """Which hubs have not obeyed; requests that the orders forbid, at the others, unanswered."""
 
-    done: tuple[int, ...]
     missing: tuple[int, ...]
     unanswered: int
-    queued: int
 
 
-class Obedient(Protocol):
+class Process(Protocol):
     """The process of this hub."""
 
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def elapsed_s(self) -> float: ...
+
+    @property
+    def rules(self) -> str:
+        """A hash of the rules (RULES) in force."""
+
+    def has_seeds(self) -> bool:
+        """Whether the spider still gives seeds, or links and commands are on their way."""
+
+    def stop(self) -> None:
+        """A user has stopped the crawl at another hub."""
+
+    def wake(self) -> None:
+        """The crawl has ended, or leases are given again."""
+
+    def give_back_all(self) -> None:
+        """Give back the leases of this process whose requests are not sent."""
+
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
-        """Hub 0: carry out a command in all hubs. SteeringError if it is refused."""
+        """Hub 0: carry out a command of OF_ALL in all hubs. SteeringError if it is refused."""
 
-    async def obey(
-        self, is_paused: bool | None, added: Orders, retry: Sequence[str]
-    ) -> tuple[int, int]:
-        """Carry out what hub 0 has ordered: `unanswered` and `queued` of `Obeyed`.
+    async def obey(self, added: Orders) -> int:
+        """Carry out the orders of hub 0; how many requests that they forbid have no answer yet.
 
-        `added`: entries that are new here, and the number of the orders. SteeringError: it is not
-        carried out, and the log says why.
+        `added` has the entries that are new here. SteeringError: it is not carried out, and the log
+        says why.
         """
-
-    async def explain(self, url: str) -> list[str]:
-        """Why a URL of this hub is fetched or not. SteeringError."""
 
 
 class HubSteering:
     """Steering of all hubs, at one of them.
 
-    is_paused -- hub 0: whether it has paused all hubs; None: nothing was ordered in its run
-    on_obeyed -- this hub has carried out all orders
+    unanswered -- of the last orders that this hub has obeyed
+    on_obeyed -- this hub has carried out the orders of hub 0
     """
 
-    def __init__(self, peers: Peers, server: FrontierServer, process: Obedient) -> None:
-        self.is_paused: bool | None = None
+    def __init__(self, peers: Peers, server: FrontierServer, process: Process) -> None:
+        self.unanswered = 0
         self.on_obeyed: Callable[[], None] = lambda: None
         self._peers = peers
         self._server = server
         self._process = process
-        self._numbers = count(1)  # of `Obey`
+        self._reports: Mapping[int, Report] = {}
         self._obeying = asyncio.Lock()
         self._questions = count(1)
-        # By hub, kind and number of the answer.
-        self._waiting: dict[tuple[int, type, int], asyncio.Future[Any]] = {}
+        self._waiting: dict[int, asyncio.Future[Reply | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         letters: Letters = {
             Command: lambda hub, command: self._start(self._answer(hub, command)),
             Obey: self._hear,
-            Reply: self._set_answer,
-            Obeyed: self._hear_obeyed,
+            Reply: self._hear_reply,
         }
         peers.add(Listener(letters, end=self._end_session))
 
@@ -145,54 +138,44 @@ class HubSteering:
 
     # Orders
 
-    def state(self, retry: Sequence[str] = ()) -> Obey:
+    @property
+    def state(self) -> Obey:
         """What holds at hub 0."""
-        orders, number = self._server.orders, next(self._numbers)
-        entries = orders.allow, orders.deny
-        return Obey(number, self.is_paused, *entries, orders.number, tuple(retry))
+        orders = self._server.orders
+        return Obey(orders.is_paused, orders.allow, orders.deny, orders.number)
 
-    async def spread(self, *, is_paused: bool | None = None, retry: Sequence[str] = ()) -> Reached:
-        """Hub 0: let all hubs obey the orders that hold here. In OBEY_S at most.
+    def hear(self, hub: int, report: Report) -> None:
+        """Hub 0: a hub that knows orders of a run before gets those of this one, as later ones."""
+        self._reports = {**self._reports, hub: report}
+        if report.orders > self._server.orders.number:
+            self._server.orders = replace(self._server.orders, number=report.orders + 1)
+            self._send_to_all()
 
-        `is_paused`: None: neither a pause nor its end was ordered.
-        """
-        self.is_paused = self.is_paused if is_paused is None else is_paused
-        letter = self.state(retry)
-        others = self._peers.others
-        hubs = [hub for hub in others if self._peers.is_connected(hub)]
-        for hub in hubs:
-            self._peers.send(hub, letter)
-        answers: list[Obeyed | None] = await asyncio.gather(
-            *(self._wait(hub, Obeyed, letter.number, OBEY_S) for hub in hubs)
-        )
-        done = {hub: each for hub, each in zip(hubs, answers, strict=True) if each is not None}
-        return Reached(
-            tuple(done),
-            tuple(hub for hub in others if hub not in done),
-            sum(each.unanswered for each in done.values()),
-            sum(each.queued for each in done.values()),
-        )
+    async def spread(self) -> Reached:
+        """Hub 0: let all hubs obey the orders that hold here. In OBEY_S at most."""
+        number, others = self._server.orders.number, self._peers.others
+        self._send_to_all()
+        for _ in range(int(OBEY_S / STEP_S)):
+            done = {
+                hub: report
+                for hub, report in self._reports.items()
+                if report.orders >= number and self._peers.is_connected(hub)
+            }
+            if done.keys() >= set(filter(self._peers.is_connected, others)):
+                break
+            await asyncio.sleep(STEP_S)
+        missing = tuple(hub for hub in others if hub not in done)
+        return Reached(missing, sum(report.unanswered for report in done.values()))
 
-    def _hear_obeyed(self, hub: int, done: Obeyed) -> None:
-        if self._peers.number == 0 and done.orders > self._server.orders.number:
-            self._start(self._catch_up(hub, done))
-        self._set_answer(hub, done)
-
-    async def _catch_up(self, hub: int, done: Obeyed) -> None:
-        """A hub knows orders of a run of hub 0 before. Their entries are kept; a pause is not."""
-        self._server.orders = replace(self._server.orders, number=done.orders + 1)
-        if done.is_paused and self.is_paused is None:
-            self.is_paused = True
-            with suppress(SteeringError):  # the log has it
-                await self._process.order("pause", (), f"hub {hub}, which is paused")
-        else:
-            await self.spread()
+    def _send_to_all(self) -> None:
+        for hub in self._peers.others:
+            self._peers.send(hub, self.state)
 
     def _hear(self, hub: int, obey: Obey) -> None:
         try:
             if hub != 0:
                 raise ValueError("only hub 0 gives orders")
-            _added(self._server.orders, obey.allow, obey.deny)
+            _added(self._server.orders, obey)
         except ValueError as error:  # ScopeError too
             line = "Hub %d has sent orders that are not obeyed: %s"
             logger.error(line, hub, printable(str(error)[:500]))
@@ -202,71 +185,53 @@ class HubSteering:
     async def _obey(self, obey: Obey) -> None:
         async with self._obeying:  # in their order
             known = self._server.orders
-            done = (0, 0)
-            if obey.orders >= known.number:
-                added = _added(known, obey.allow, obey.deny)
-                added = replace(added, number=obey.orders)
+            if obey.number >= known.number:
                 try:
-                    done = await self._process.obey(obey.is_paused, added, obey.retry)
+                    self.unanswered = await self._process.obey(_added(known, obey))
                 except SteeringError:
                     return
             self.on_obeyed()
-            now = self._server.orders
-            self._peers.send(0, Obeyed(obey.number, now.number, now.is_paused, *done))
 
-    # Commands and questions
+    # Commands
 
-    async def ask(self, hub: int, command: str, arguments: Sequence[str]) -> str:
-        """What `hub` answers to a command. SteeringError."""
-        number = next(self._questions)
-        reply: Reply | None = None
-        if self._peers.is_connected(hub):
-            self._peers.send(hub, Command(number, command, tuple(arguments)))
-            reply = await self._wait(hub, Reply, number, ANSWER_S)
+    async def ask(self, command: str, arguments: Sequence[str]) -> str:
+        """What hub 0 answers to a command. SteeringError."""
+        number, reply = next(self._questions), None
+        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        if self._peers.is_connected(0):
+            self._peers.send(0, Command(number, command, tuple(arguments)))
+            await asyncio.wait([waiting], timeout=ANSWER_S)
+            reply = waiting.result() if waiting.done() else None
+        del self._waiting[number]
         if reply is None:
-            raise SteeringError(f"hub {hub} does not answer: try again when it is there")
+            raise SteeringError("hub 0 does not answer: try again when it is there")
         text = "\n".join(map(printable, reply.text.split("\n")))
         if reply.is_refused:
             raise SteeringError(text)
         return text
 
-    async def explain(self, hub: int, url: str) -> list[str]:
-        """Why `hub` fetches its URL or not. SteeringError."""
-        return (await self.ask(hub, _EXPLAIN, [url])).split("\n")
-
     async def _answer(self, hub: int, command: Command) -> None:
         try:
-            if command.command == _EXPLAIN and len(command.arguments) == 1:
-                text = "\n".join(await self._process.explain(command.arguments[0]))
-            elif self._peers.number == 0:
-                by = f"scrapy ctl at hub {hub}"
-                text = await self._process.order(command.command, command.arguments, by)
-            else:
+            if self._peers.number != 0:
                 raise SteeringError("only hub 0 carries out commands")
-        except SteeringError as error:
+            if command.command not in OF_ALL:
+                raise SteeringError(f"{command.command} is of one hub alone")
+            _check(command.command, command.arguments)
+            by = f"scrapy ctl at hub {hub}"
+            text = await self._process.order(command.command, command.arguments, by)
+        except (SteeringError, ValueError) as error:  # ScopeError too
             self._peers.send(hub, Reply(command.number, str(error), is_refused=True))
         else:
             self._peers.send(hub, Reply(command.number, text, is_refused=False))
 
-    async def _wait(self, hub: int, kind: type, number: int, seconds: float) -> Any:
-        """The answer of `hub`; None if none comes."""
-        waiting = self._waiting[hub, kind, number] = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(seconds):
-                return await waiting
-        except TimeoutError:
-            return None
-        finally:
-            del self._waiting[hub, kind, number]
-
-    def _set_answer(self, hub: int, answer: Reply | Obeyed) -> None:
-        waiting = self._waiting.get((hub, type(answer), answer.number))
+    def _hear_reply(self, hub: int, reply: Reply) -> None:
+        waiting = self._waiting.get(reply.number) if hub == 0 else None
         if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+            waiting.set_result(reply)
 
     def _end_session(self, hub: int) -> None:
-        for (other, _, _), waiting in self._waiting.items():
-            if other == hub and not waiting.done():
+        for waiting in self._waiting.values() if hub == 0 else ():
+            if not waiting.done():
                 waiting.set_result(None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -275,13 +240,17 @@ class HubSteering:
         task.add_done_callback(self._tasks.discard)
 
 
-def _added(known: Orders, allow: Iterable[str], deny: Iterable[str]) -> Orders:
-    """The entries that are not known yet. ScopeError if one cannot be used, or names a file."""
-    new = [
-        tuple(each for each in dict.fromkeys(entries) if each not in before)
-        for entries, before in ((allow, set(known.allow)), (deny, set(known.deny)))
-    ]
-    for command, entries in zip(("allow", "deny"), new, strict=True):
-        for entry in entries:
-            check_entry(command, entry)
-    return Orders(allow=new[0], deny=new[1])
+def _added(known: Orders, obey: Obey) -> Orders:
+    """`obey` with the entries that are not known yet. ScopeError as `_check`."""
+    before = {*known.allow}, {*known.deny}
+    allow = tuple(each for each in dict.fromkeys(obey.allow) if each not in before[0])
+    deny = tuple(each for each in dict.fromkeys(obey.deny) if each not in before[1])
+    _check("allow", allow)
+    _check("deny", deny)
+    return Orders(obey.is_paused, allow, deny, obey.number)
+
+
+def _check(command: str, arguments: Iterable[str]) -> None:
+    """ScopeError if an entry of allow or deny cannot be used, or names a file."""
+    for entry in arguments if command in ("allow", "deny") else ():
+        check_entry(command, entry)

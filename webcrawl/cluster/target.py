@@ -32,10 +32,12 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from webcrawl.cluster.ends import FINISHED, Reason
 from webcrawl.cluster.packets import Letter
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.counters import Counters
+
+FINISHED: Final = "finished"
+Reason = Literal["finished", "shutdown", "closespider_pagecount"]  # the last is TARGET_MET
 
 PORTION_MAX: Final = 4000  # half a second of a hub's frontier
 
@@ -54,6 +56,8 @@ class Report(Letter, frozen=True):
     fresh -- URLs for which it needs places soon, PORTION_MAX at most
     quiet -- the last wave, if the hub is quiet; 0: it is not
     activity -- see above
+    orders -- the number of the orders (`hub.wire.Orders`) that hold at the hub
+    unanswered -- requests that they forbid, sent before, without an answer yet
     """
 
     heard: _Number
@@ -63,6 +67,8 @@ class Report(Letter, frozen=True):
     fresh: _Number
     quiet: _Number
     activity: _Number
+    orders: _Number = 0
+    unanswered: _Number = 0
 
 
 class Word(Letter, frozen=True):

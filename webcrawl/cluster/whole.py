@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
+
+from msgspec.structs import replace
 
 from webcrawl.base.wording import counted
-from webcrawl.cluster.bus import BusError
-from webcrawl.cluster.ends import FINISHED, STOPPED, End, Ends, Reason
 from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
-from webcrawl.cluster.steering import OBEY_S, HubSteering, Obedient
+from webcrawl.cluster.steering import OBEY_S, STEP_S, HubSteering, Process
 from webcrawl.cluster.streams import Clock
-from webcrawl.cluster.target import ACTIVITY_END, Leader, Report, Share, Word
-from webcrawl.cluster.views import Count, State, Views
+from webcrawl.cluster.target import ACTIVITY_END, FINISHED, Leader, Reason, Report, Share, Word
+from webcrawl.cluster.views import Count, Views
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.server import FrontierServer
@@ -29,44 +28,19 @@ from webcrawl.hub.wire import SteeringError
 
 logger = logging.getLogger(__name__)
 
-STEP_S: Final = 0.25  # between two looks at places and the end
+STOPPED: Final = "shutdown"  # by `scrapy ctl stop`
+_ENDS: Final[dict[str, Reason]] = {FINISHED: FINISHED, TARGET_MET: TARGET_MET}
 SOON_S: Final = 2.0
 SOON_MIN: Final = 50  # pages
 COUNT_S: Final = 1.0  # between two `Count`
-DECLARE_S: Final = 5.0
-LOOK_S: Final = 2.0  # between two looks at the record of ends, while a hub is away
 IDLE_S: Final = 15.0  # until a line says what this hub waits for
 AGAIN_S: Final = 600.0  # between two lines of the same
 
 
-class Process(Obedient, Protocol):
-    """The process of this hub."""
+class End(Letter, frozen=True):
+    """The crawl has ended in all hubs."""
 
-    @property
-    def state(self) -> State: ...
-
-    @property
-    def elapsed_s(self) -> float: ...
-
-    @property
-    def rules(self) -> str:
-        """A hash of the rules (RULES) in force."""
-
-    @property
-    def unapplied(self) -> int:
-        """Mail to other hubs that is not known to be applied."""
-
-    def has_seeds(self) -> bool:
-        """Whether the spider still gives seeds, or links and commands are on their way."""
-
-    def stop(self) -> None:
-        """A user has stopped the crawl at another hub."""
-
-    def wake(self) -> None:
-        """The crawl has ended, or leases are given again."""
-
-    def give_back_all(self) -> None:
-        """Give back the leases of this process whose requests are not sent."""
+    reason: Reason
 
 
 class WholeCrawl:
@@ -84,12 +58,17 @@ class WholeCrawl:
         frontier: LocalFrontier,
         views: Views,
         process: Process,
-        ends: Ends,
         *,
+        unapplied: Callable[[], int],
+        recorded_end: Callable[[], str],
         clock: Clock,
         utc: Callable[[], str],
     ) -> None:
-        """`server` serves `frontier`. `server.target` is the goal, if this is hub 0."""
+        """`server` serves `frontier`. `server.target` is the goal, if this is hub 0.
+
+        unapplied -- mail to other hubs that is not known to be applied
+        recorded_end -- the end that other hubs have written on the bus while this one ran
+        """
         self.number, self.hubs = peers.number, peers.hubs
         self.views = views
         self.share = server.whole = Share(server.counters)
@@ -99,8 +78,8 @@ class WholeCrawl:
         self._server = server
         self._frontier = frontier
         self.process = process
-        self._ends = ends
-        self._declaring: asyncio.Task[None] | None = None
+        self._unapplied = unapplied
+        self._recorded_end = recorded_end
         self._clock = clock
         self._utc = utc
         self._leader = Leader(peers.hubs, server.target)  # only hub 0's is used
@@ -111,7 +90,7 @@ class WholeCrawl:
             Count: self.views.hear,
             End: self._hear_end,
             Word: self._hear_word,
-            Report: self._leader.hear,
+            Report: self._hear_report,
         }
         peers.add(Listener(letters, self._begin, self._end_session))
         if self.number == 0:
@@ -136,7 +115,7 @@ class WholeCrawl:
         self._peers.send(hub, self._measure())
         if self.number == 0:
             self._leader.begin(hub)
-            self._peers.send(hub, self.steering.state())
+            self._peers.send(hub, self.steering.state)
         elif hub == 0:
             self.share.begin()
             self._report()
@@ -150,16 +129,6 @@ class WholeCrawl:
         for hub in self._peers.others:
             self._peers.send(hub, letter)
 
-    async def look_for_end(self) -> None:
-        """Once each LOOK_S: this hub may not have heard the end."""
-        if not self.away:
-            return
-        with suppress(BusError, TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                reason = await self._ends.look()
-                if reason is not None:
-                    self._follow(reason, "The crawl has ended while this hub was away: %s")
-
     def step(self) -> None:
         """Once each STEP_S."""
         now = self._clock()
@@ -171,6 +140,8 @@ class WholeCrawl:
             self._lead()
         else:
             self._report()
+        if self.away and (reason := _ENDS.get(self._recorded_end())):
+            self._follow(reason, "The crawl has ended while this hub was away: %s")
         if self._was_held and not self.share.is_held:
             self._server.places_changed()
             self.process.wake()
@@ -181,8 +152,7 @@ class WholeCrawl:
         self._say_what_is_waited_for(now)
 
     def _measure(self) -> Count:
-        process = self.process
-        state = process.state, process.elapsed_s, process.unapplied
+        state = self.process.state, self.process.elapsed_s, self._unapplied()
         return self.views.measure(*state, self._clock())
 
     # The target and the end
@@ -210,6 +180,11 @@ class WholeCrawl:
         self.share.hear(word, self._server.out)
         self._server.places_changed()
 
+    def _hear_report(self, hub: int, report: Report) -> None:
+        if self.number == 0:
+            self._leader.hear(hub, report)
+            self.steering.hear(hub, report)
+
     def _report(self) -> None:
         self._peers.send(0, self._own_report())
 
@@ -217,8 +192,11 @@ class WholeCrawl:
         """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
         soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
         fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
-        is_quiet = self._is_idle() and not self.process.unapplied
-        return self.share.report(self._server.out, fresh, self._activity() if is_quiet else None)
+        is_quiet = self._is_idle() and not self._unapplied()
+        activity = self._activity() if is_quiet else None
+        report = self.share.report(self._server.out, fresh, activity)
+        orders = self._server.orders.number
+        return replace(report, orders=orders, unanswered=self.steering.unanswered)
 
     def _activity(self) -> int:
         """A number of `target.Report`. Two in a row are the same if no mail was sent or applied."""
@@ -262,15 +240,9 @@ class WholeCrawl:
         self.end(STOPPED)
 
     def end(self, reason: Reason) -> None:
-        """End the crawl in all hubs, for those that are away too."""
+        """End the crawl in all hubs. Each writes it on the bus as it closes (`records`)."""
         if not self.share.end:
             self._has_ended(reason)
-            self._declaring = asyncio.create_task(self._declare(reason))
-
-    async def _declare(self, reason: Reason) -> None:
-        with suppress(BusError, TimeoutError):  # a hub that is away waits for the others
-            async with asyncio.timeout(DECLARE_S):
-                await self._ends.declare(reason)
 
     def _has_ended(self, reason: Reason) -> None:
         self.share.end = reason

@@ -81,11 +81,11 @@ class Hub:
             on_exit=lambda reason, stats: self._stats.append(stats),
             number=claim.number,
         )
-        ownership = config.ownership_from(
+        self._ownership = config.ownership_from(
             *(settings, self._bus, record, claim.number), is_new=not server.resumed
         )
         self._service = HubService(
-            *(self._bus, ownership, sessions, several.peers if several is not None else None),
+            *(self._bus, self._ownership, sessions, several.peers if several is not None else None),
             allow=self._allow_until,
             refuse=self._refuse,
             clock=time.monotonic,
@@ -107,9 +107,12 @@ class Hub:
     def _join_others(self, several: SeveralHubs, frontier: LocalFrontier, place: str) -> None:
         from webcrawl.extensions.hubprocess import HubProcess  # noqa: PLC0415  (as above)
 
-        process = HubProcess(self._crawler, lambda: several.courier.unapplied)
         several.join(
-            *(self._server, frontier, process), place=place, utc=utc_now, refuse=self._refuse
+            *(self._server, frontier, HubProcess(self._crawler)),
+            place=place,
+            utc=utc_now,
+            recorded_end=lambda: self._ownership.end_elsewhere,
+            refuse=self._refuse,
         )
         crawl_of(self._crawler).whole = several.whole
         if not self._crawler.settings.get("CLUSTER_CHECKPOINTS"):

@@ -1,4 +1,4 @@
-"""This process among all hubs: what `cluster.whole` asks of it, and commands for the whole crawl.
+"""This process among all hubs: what the other hubs ask of it, and commands for the whole crawl.
 
 A command of OF_ALL is carried out by hub 0, for itself as in a crawl with one hub; then all others
 obey. An answer says for which hubs it holds.
@@ -9,44 +9,33 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from msgspec import msgpack
 from scrapy.crawler import Crawler
 
 from webcrawl.base.wording import counted
-from webcrawl.cluster.buckets import hub_of
+from webcrawl.cluster.steering import OF_ALL
 from webcrawl.cluster.views import State
 from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.scrapy_private import reads_seeds
-from webcrawl.crawl.steering import kept_reasons
-from webcrawl.frontier.store import StoreError
-from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
-from webcrawl.live.livecrawl import RefusalError
-from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import hubs_text
-from webcrawl.scope import ScopeError
 from webcrawl.scope.hostrules import HostRule
-from webcrawl.scope.rules import check_entry
 
 if TYPE_CHECKING:
     from webcrawl.extensions.steering import SteeringExtension
 
 logger = logging.getLogger(__name__)
 
-OF_ALL: Final = frozenset({"pause", "resume", "stop", "allow", "deny", "target", "retry"})
-
 
 class HubProcess:
-    """`cluster.whole.Process` of a hub. `unapplied` is the number of mails under way."""
+    """`cluster.steering.Process` of a hub."""
 
-    def __init__(self, crawler: Crawler, unapplied: Callable[[], int]) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._unapplied = unapplied
         self._stopping: asyncio.Task[None] | None = None
         self._hashed: tuple[Sequence[HostRule], str] = (), ""
 
@@ -66,10 +55,6 @@ class HubProcess:
             self._hashed = rules.rules, digest
         return self._hashed[1]
 
-    @property
-    def unapplied(self) -> int:
-        return self._unapplied()
-
     def has_seeds(self) -> bool:
         engine, scheduler = self._crawler.engine, crawl_of(self._crawler).scheduler
         is_starting = engine is not None and reads_seeds(engine)
@@ -87,18 +72,6 @@ class HubProcess:
         scheduler = crawl_of(self._crawler).scheduler
         if scheduler is not None:
             scheduler.give_back(lambda host: True)
-
-    async def explain(self, url: str) -> list[str]:
-        explain = crawl_of(self._crawler).explain
-        if canonicalize(url) != url or explain is None:
-            raise SteeringError("this hub cannot explain it")
-        whole = self.whole
-        if hub_of(host_of(url), whole.hubs) != whole.number:
-            raise SteeringError("it is a URL of another hub")
-        try:
-            return await explain(url)
-        except RefusalError as error:
-            raise SteeringError(str(error)) from None
 
     @property
     def whole(self) -> WholeCrawl:
@@ -129,7 +102,7 @@ class HubProcess:
             return f"hub {whole.number} of {whole.hubs}: {here}"
         if whole.number == 0 or (command == "stop" and 0 in whole.away):
             return await self._do_in_all(command, arguments, by)
-        return await whole.steering.ask(0, command, arguments)
+        return await whole.steering.ask(command, arguments)
 
     async def _status(self, by: str) -> str:
         here = await self._steering.carry_out("status", (), by)
@@ -147,53 +120,25 @@ class HubProcess:
         answer = await self._steering.carry_out(command, arguments, by)
         if command in ("target", "stop"):
             return f"{_hubs(whole.hubs, whole.away)}: {answer}"
-        reached = await whole.steering.spread(
-            is_paused={"pause": True, "resume": False}.get(command),
-            retry=tuple(kept_reasons(arguments)) if command == "retry" else (),
-        )
-        if reached.queued:
-            answer += f"; {reached.queued:,} at other hubs"
+        reached = await whole.steering.spread()
         if reached.unanswered:
             sent = counted(reached.unanswered, "request")
             answer += f"; at other hubs {sent} sent before still without an answer"
-        if reached.missing and command != "retry":
+        if reached.missing:
             answer += "; each other hub obeys when it is there"
         return f"{_hubs(whole.hubs, reached.missing)}: {answer}"
 
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
-        """Hub 0: carry out a command of another hub's user in all hubs. SteeringError."""
-        return await self._steering.log(command, arguments, by, self._do_for_another)
+        return await self._steering.do(command, arguments, by)
 
-    async def _do_for_another(self, command: str, arguments: Sequence[str], by: str) -> str:
-        if command not in OF_ALL:
-            raise SteeringError(f"{command} is of one hub alone")
-        if command in ("allow", "deny"):
-            try:
-                for entry in arguments:
-                    check_entry(command, entry)
-            except ScopeError as error:
-                raise SteeringError(str(error)) from None
-        return await self._do_in_all(command, arguments, by)
-
-    async def obey(
-        self, is_paused: bool | None, added: Orders, retry: Sequence[str]
-    ) -> tuple[int, int]:
-        """Carry out orders of hub 0: how many requests have no answer yet, and how many URLs are
-        queued again. SteeringError.
-        """
+    async def obey(self, added: Orders) -> int:
         try:
-            reasons = kept_reasons(retry)
-            unanswered = await self._steering.follow(is_paused, added)
-            queued = await self._server.retry(reasons, time.monotonic()) if reasons else 0
-        except (SteeringError, StoreError) as error:
+            unanswered = await self._steering.follow(added)
+        except SteeringError as error:
             logger.error("steering: orders of hub 0 are not carried out: %s", error)
-            raise SteeringError(str(error)) from None
+            raise
         self.wake()
-        return unanswered, queued
-
-    @property
-    def _server(self) -> FrontierServer:
-        return cast("FrontierServer", crawl_of(self._crawler).frontier)
+        return unanswered
 
 
 def _hubs(hubs: int, missing: Sequence[int]) -> str:

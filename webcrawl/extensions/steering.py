@@ -39,8 +39,6 @@ from webcrawl.spiders.broad import in_daemon
 if TYPE_CHECKING:  # only a crawl with several hubs loads it
     from webcrawl.extensions.hubprocess import HubProcess
 
-CarryOut = Callable[[str, Sequence[str], str], Coroutine[Any, Any, str]]
-
 logger = logging.getLogger(__name__)
 
 _RATE_S: Final = 1.0  # over which `status` measures the rate
@@ -96,7 +94,20 @@ class SteeringExtension:
 
     async def do(self, command: str, arguments: Sequence[str], by: str) -> str:
         """Carry out one of COMMANDS. Returns one line for the user; SteeringError if refused."""
-        return await self.log(command, arguments, by, self._do)
+        said = shown(command, arguments)
+        try:
+            check(command, arguments)
+            if command != "status" and self._is_ending:
+                raise SteeringError("too late: the crawl is ending")
+            answer = await self._do(command, arguments, by)
+        except SteeringError as error:
+            logger.info("steering: %s by %s is refused: %s", said, by, error)
+            raise
+        except Exception as error:  # our own fault: without an answer, the user would wait
+            logger.exception("steering: %s by %s failed", said, by)
+            raise SteeringError(f"failed, the log says where: {error!r}") from error
+        logger.info("steering: %s by %s: %s", said, by, answer)
+        return answer
 
     async def _do(self, command: str, arguments: Sequence[str], by: str) -> str:
         if command in ("allow", "deny"):
@@ -112,29 +123,10 @@ class SteeringExtension:
         """Carry out a command in this hub. `arguments` of allow and deny are entries."""
         return await self._commands[command](arguments, by)
 
-    async def log(
-        self, command: str, arguments: Sequence[str], by: str, carry_out: CarryOut
-    ) -> str:
-        """Test a command, and log what comes of it. SteeringError."""
-        said = shown(command, arguments)
-        try:
-            check(command, arguments)
-            if command != "status" and self._is_ending:
-                raise SteeringError("too late: the crawl is ending")
-            answer = await carry_out(command, arguments, by)
-        except SteeringError as error:
-            logger.info("steering: %s by %s is refused: %s", said, by, error)
-            raise
-        except Exception as error:  # our own fault: without an answer, the user would wait
-            logger.exception("steering: %s by %s failed", said, by)
-            raise SteeringError(f"failed, the log says where: {error!r}") from error
-        logger.info("steering: %s by %s: %s", said, by, answer)
-        return answer
+    async def follow(self, added: Orders) -> int:
+        """Carry out orders of hub 0, and keep the entries, which are new here. SteeringError.
 
-    async def follow(self, is_paused: bool | None, added: Orders) -> int:
-        """Carry out orders of hub 0, and keep them; the requests without an answer. SteeringError.
-
-        `is_paused`: None: the same.
+        How many requests have no answer yet.
         """
         async with self._lock:
             known = self._server.orders
@@ -142,12 +134,10 @@ class SteeringExtension:
                 if entries := getattr(added, command):
                     await self._keep(command, entries, "hub 0")
                     logger.info("steering: %s by hub 0", shown(command, entries))
-            if is_paused is None:
-                is_paused = known.is_paused
-            if is_paused != known.is_paused:
-                logger.info("steering: %s by hub 0", "paused" if is_paused else "resumed")
-            entries = known.allow + added.allow, known.deny + added.deny
-            orders = Orders(is_paused, *entries, added.number)
+            if added.is_paused != known.is_paused:
+                logger.info("steering: %s by hub 0", "paused" if added.is_paused else "resumed")
+            allow, deny = known.allow + added.allow, known.deny + added.deny
+            orders = replace(added, allow=allow, deny=deny)
             return 0 if orders == known and self._is_whole else await self._order(orders)
 
     # The commands

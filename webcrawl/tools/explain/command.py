@@ -37,7 +37,7 @@ class Command(command.Command):
             " rule that decided, the rules of its host (RULES), its level, the page it was found"
             " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
             " the last commit, also while the crawl runs, and changes nothing. In a crawl with"
-            " several hubs, the hub that runs in JOBDIR asks the one that has the URL."
+            " several hubs, give the JOBDIR of the hub that has the URL: any other names it."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -53,16 +53,11 @@ class Command(command.Command):
         try:
             hub = hub_in(jobdir)
             owner = hub_of(host_of(url), hub.hubs) if hub is not None else 0
-            is_elsewhere = hub is not None and hub.number != owner
-            has_rows = is_begun(jobdir / FOLDER) and not is_elsewhere
-            if not has_rows and (lines := _of_running_crawl(jobdir, url)):
+            if hub is not None and hub.number != owner:
+                raise StoreError(f"{url} is a URL of hub {owner}: give the JOBDIR of that hub")
+            if not is_begun(jobdir / FOLDER) and (lines := _of_running_crawl(jobdir, url)):
                 print(*lines, sep="\n")
                 return
-            if is_elsewhere:
-                raise StoreError(
-                    f"{url} is a URL of hub {owner}: give the JOBDIR of that hub, or ask while this"
-                    " one runs"
-                )
             frontier = Inspection(jobdir / FOLDER)
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
