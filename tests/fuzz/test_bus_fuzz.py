@@ -16,7 +16,7 @@ from msgspec.msgpack import Decoder, encode
 from tests.unit.test_hub_records import Records
 from webcrawl.cluster import packets, peers
 from webcrawl.cluster.letters import MailRows, read_rows
-from webcrawl.cluster.packets import Ask, Brief, BriefPart, BriefParts, Hello, Over, Packet, Welcome
+from webcrawl.cluster.packets import Ask, Brief, BriefPart, Hello, Over, Packet, Welcome, read_brief
 from webcrawl.cluster.peers import PeerHello, PeerWelcome
 from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read
 from webcrawl.frontier.lease import Link, RobotsTask
@@ -80,7 +80,7 @@ def receive(data: bytes) -> None:
     value_or_fault(peers._read, data)
     message = value_or_fault(packets.read_by_fetcher, data)
     if isinstance(message, BriefPart):
-        value_or_fault(lambda _: BriefParts().add(message), data)
+        value_or_fault(read_brief, message.data)
 
 
 def record_of(data: bytes, kind: type[Any]) -> object:

@@ -231,7 +231,6 @@ class HubMachine(Machine):
                 *(self.server, self.own, self),
                 place="place",
                 utc=str,
-                refuse=self._refuse,
                 recorded_end=lambda: self.ownership.end_elsewhere,
             )
         self.service.start()

@@ -26,18 +26,15 @@ from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.buckets import hub_of
-from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.letters import MailApplied
 from webcrawl.cluster.packets import hub_subject
 from webcrawl.cluster.peers import peer_subject
 from webcrawl.cluster.records import CRAWL
-from webcrawl.cluster.restoring import mark_restored
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.cluster.streams import Stream
 from webcrawl.frontier.disk.frontier import FOLDER
-from webcrawl.frontier.mailbox import JUMP
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of
 
@@ -48,8 +45,7 @@ FATES = {
     "kill": 6, "exit": 4, "join": 12, "stop": 8, "cut": 16, "hub": 3, "stop hub": 3, "cut hub": 3,
     "part": 3, "bus": 3, "wipe": 3, "spoil": 3, "": 40,
 }  # fmt: skip
-# Without records nobody knows how often a hub was restored from one checkpoint.
-LOSSES = FATES | {"checkpoint": 12, "restore": 4, "wipe": 0, "spoil": 0}
+LOSSES = FATES | {"checkpoint": 12, "restore": 4}
 
 
 class Saved(NamedTuple):
@@ -71,7 +67,6 @@ class World:
         self.fates = fates
         self.fell: Counter[str] = Counter()
         self.saved: dict[int, Saved] = {}  # by hub: its last checkpoint
-        self.epochs: Counter[int] = Counter()  # by hub: of its last owner
         self.hubs = [self.hub(number, hubs) for number in range(hubs)]
         self._names = 0
         self.fetchers: list[RemoteMachine] = []
@@ -160,9 +155,8 @@ class World:
                 self._make_checkpoint(hub, number)
             case "restore" if number in self.saved:
                 hub.kill()
-                self.epochs[number] = max(self.epochs[number], hub.ownership._mine.epoch)
                 self._set_back(number, hubs)
-                await asyncio.sleep(random.expovariate(1 / 5))
+                await asyncio.sleep(2.0 + random.expovariate(1 / 5))
                 self.hubs[number] = self.hub(number, hubs)
             case "bus":
                 self.net.go_down()
@@ -174,7 +168,7 @@ class World:
                 self.net.spoil(random.choice([CRAWL, hub_subject(number)]))
 
     def _make_checkpoint(self, hub: HubMachine, number: int) -> None:
-        _, inbox = hub.own._state.sync()
+        inbox = hub.own._state.sync()
         copy_frontier(self.folder / str(number) / FOLDER, self.folder / f"saved {number}")
         leased = {lease.url for lease in hub.own._state._leases}
         done = {url: n for url, n in self.judge.answers.items() if url not in leased}
@@ -187,7 +181,6 @@ class World:
         folder, judge = self.folder / str(number) / FOLDER, self.judge
         shutil.rmtree(folder)
         shutil.copytree(self.folder / f"saved {number}", folder)
-        mark_restored(folder, Claim("crawl", number, hubs), self.epochs[number] * JUMP)
         lost = {host for host in self.web.hosts if hub_of(host, hubs) == number}
         since = judge.answers - self.saved[number].done
         judge.excused += Counter({u: n for u, n in since.items() if host_of(u) in lost})

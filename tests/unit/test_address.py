@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webcrawl.cluster.address import Address, BusServer
-from webcrawl.cluster.bus import NatsBus
+from webcrawl.cluster.bus import Bus
 
 SECRET = "s3cr3t"
 
@@ -72,5 +72,5 @@ def test_bad_addresses(url: str, said: str) -> None:
 
 def test_no_text_has_a_secret() -> None:
     address = Address.parse(f"nats://me{SECRET}:{SECRET}@a")
-    bus = NatsBus(Address.parse(f"nats://{SECRET}@a"))
+    bus = Bus(Address.parse(f"nats://{SECRET}@a"))
     assert SECRET not in f"{address} {address!r} {bus!r}"

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from xxhash import xxh3_64_hexdigest
 
 from tests.contracts.frontier import link
 from tests.mailing import receive
@@ -33,12 +32,10 @@ from webcrawl.cluster.checkpoints import (
     write_checkpoint,
 )
 from webcrawl.cluster.claims import Claim, read_claim
-from webcrawl.cluster.restoring import find_checkpoint, restore, restore_in_place
+from webcrawl.cluster.restoring import find_checkpoint, restore
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
-from webcrawl.frontier.mailbox import JUMP, FoundLink
+from webcrawl.frontier.mailbox import FoundLink
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
 
@@ -126,6 +123,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # no power fails here
 
 
+def names_in(folder: Path) -> set[str]:
+    """The files of a checkpoint, by name in JOBDIR."""
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return files - {NAME}
+
+
 # Making
 
 
@@ -142,9 +145,10 @@ def test_a_kill_at_each_step_leaves_a_whole_checkpoint(
             write_checkpoint(root, Checkpoint(CLAIM, 2.0), second)
         folder, last = find_checkpoint(root)
         found.add(last.time)
-        assert last.files.keys() == (first if last.time == 1.0 else second).keys()
-        for name, file in last.files.items():
-            assert xxh3_64_hexdigest((folder / name).read_bytes()) == file.digest
+        files = first if last.time == 1.0 else second
+        assert names_in(folder) == files.keys()
+        for name, path in files.items():
+            assert (folder / name).read_bytes() == path.read_bytes()
         write_checkpoint(root, Checkpoint(CLAIM, 2.0), second)
         [home] = root.iterdir()
         assert len(list(home.iterdir())) == 1
@@ -159,13 +163,14 @@ def test_only_new_files_are_copied(tmp_path: Path, states: tuple[dict[str, Path]
     write_checkpoint(tmp_path, HEADER, first)
     before = newest(folder_of(tmp_path, CLAIM))
     assert before is not None
-    kept = {name: (before[0] / name).stat().st_ino for name in before[1].files}
+    kept = {name: (before[0] / name).stat().st_ino for name in names_in(before[0])}
     write_checkpoint(tmp_path, HEADER, second)
     last = newest(folder_of(tmp_path, CLAIM))
     assert last is not None
-    same = {name for name in last[1].files if (last[0] / name).stat().st_ino == kept.get(name)}
+    found = names_in(last[0])
+    same = {name for name in found if (last[0] / name).stat().st_ino == kept.get(name)}
     tables = {name for name in first if name.endswith(".sst")}
-    assert tables | {STATE} <= same < last[1].files.keys()
+    assert tables | {STATE} <= same < found
     assert not any((last[0] / name).samefile(path) for name, path in second.items()), "copies"
 
 
@@ -247,15 +252,15 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
         assert run.kept == [{2: 1}]
         assert run.frontier.counters.pending == 2
         assert run.frontier.inbox == {2: 1}
-        assert run.frontier.outbox == {0: (1, 2 + JUMP), 2: (1 + JUMP, JUMP)}
+        assert run.frontier.outbox == {0: (1, 2)}
         await put(run.frontier, "last")
         await run.end(is_clean=True)
 
     asyncio.run(crawl())
-    restore(find_checkpoint(root), new, 0)
+    restore(find_checkpoint(root), new)
     asyncio.run(resume())
     shutil.rmtree(new)
-    restore(find_checkpoint(root), new, 0)
+    restore(find_checkpoint(root), new)
     assert read_claim(new) == CLAIM
     assert pending_in(new) == 3, "a clean end is a checkpoint"
 
@@ -265,22 +270,6 @@ async def test_a_hub_without_a_commit_leaves_no_checkpoint(tmp_path: Path) -> No
     await Run(root, tmp_path / "job").end(is_clean=True)
     with pytest.raises(StoreError, match="has no checkpoint"):
         find_checkpoint(root)
-
-
-async def test_a_copy_of_an_earlier_time_is_marked_in_its_place(tmp_path: Path) -> None:
-    async def outbox() -> Mapping[int, tuple[int, int]]:
-        frontier = hub_in(tmp_path)
-        await put(frontier, "sent", hub=0)
-        await frontier.close()
-        return frontier.outbox
-
-    assert await outbox() == {0: (1, 1)}
-    claim = replace(CLAIM, mail_after=JUMP)
-    for _ in range(2):
-        restore_in_place(tmp_path, claim, JUMP)
-    assert await outbox() == {0: (1, 2 + 2 * JUMP), 2: (1 + 3 * JUMP, 3 * JUMP)}
-    restore_in_place(tmp_path, claim, 9 * JUMP)
-    assert await outbox() == {0: (1, 9 * JUMP + 1), 2: (9 * JUMP + 1, 9 * JUMP)}
 
 
 @pytest.mark.usefixtures("at_once")
@@ -307,7 +296,7 @@ def test_what_cannot_be_written_is_a_line_and_the_crawl_goes_on(
     asyncio.run(crawl())
     said = f"CLUSTER_CHECKPOINTS: {root}: No such file or directory; the last checkpoint is 0 min"
     assert all(line.startswith(said) for line in lines())
-    restore(find_checkpoint(root), tmp_path / "new", 0)
+    restore(find_checkpoint(root), tmp_path / "new")
     assert pending_in(tmp_path / "new") == 2
 
 
@@ -322,77 +311,35 @@ def test_a_kill_at_each_step_of_a_restore_leaves_one_that_can_be_restored(
     for at in count(1):
         jobdir = tmp_path / f"job{at}"
         with KILLER.kill(at):
-            restore(found, jobdir, 0)
+            restore(found, jobdir)
         if (jobdir / FOLDER).exists():
             assert pending_in(jobdir) == 2
         else:
-            restore(found, jobdir, 0)
+            restore(found, jobdir)
         assert (jobdir / STATE).read_bytes() == b"state"
         if not KILLER.killed:
             break
     assert at > 2 * len(states[1])
 
 
-def truncated(folder: Path, table: Path) -> None:
-    table.write_bytes(table.read_bytes()[:-1])
-
-
-def changed(folder: Path, table: Path) -> None:
-    data = bytearray(table.read_bytes())
-    data[0] ^= 1
-    table.write_bytes(data)
-
-
-def removed(folder: Path, table: Path) -> None:
-    table.unlink()
-
-
-def torn(folder: Path, table: Path) -> None:
+def torn(folder: Path) -> None:
     (folder / NAME).write_bytes((folder / NAME).read_bytes()[:-9])
 
 
-def of_a_later_version(folder: Path, table: Path) -> None:
+def of_a_later_version(folder: Path) -> None:
     header = json.loads((folder / NAME).read_text())
     (folder / NAME).write_text(json.dumps(header | {"form": 2}))
 
 
-def with_another_file(folder: Path, table: Path) -> None:
-    header = json.loads((folder / NAME).read_text())
-    header["files"]["../x"] = header["files"][STATE]
-    (folder / NAME).write_text(json.dumps(header))
-
-
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        (truncated, r"is damaged: frontier/.*\.sst is not as it was written"),
-        (changed, r"is damaged: frontier/.*\.sst is not as it was written"),
-        (removed, r"is damaged: frontier/.*\.sst is not as it was written"),
-        (torn, "is damaged, or of another version"),
-        (with_another_file, "is damaged, or of another version"),
-        (of_a_later_version, "is damaged, or of another version"),
-    ],
-)
+@pytest.mark.parametrize("damage", [torn, of_a_later_version])
 def test_a_damaged_checkpoint_is_refused(
-    tmp_path: Path, states: tuple[dict[str, Path], ...], damage: Any, problem: str
+    tmp_path: Path, states: tuple[dict[str, Path], ...], damage: Callable[[Path], None]
 ) -> None:
     write_checkpoint(tmp_path, HEADER, states[0])
     [folder] = folder_of(tmp_path, CLAIM).iterdir()
-    damage(folder, next((folder / FOLDER).glob("*.sst")))
-    with pytest.raises(StoreError, match=problem):
-        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new", 0)
-    assert not (tmp_path / "new" / FOLDER).exists()
-
-
-def test_a_frontier_of_another_format_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "job").mkdir()
-    db = Database(tmp_path / "job" / FOLDER)
-    db.put(rows.IDENTITY, b'{"format": 99}')
-    db.commit()
-    db.close()
-    write_checkpoint(tmp_path, HEADER, files_of(tmp_path / "job" / FOLDER, tmp_path / "job"))
-    with pytest.raises(StoreError, match="has format 99, this version reads"):
-        restore(find_checkpoint(folder_of(tmp_path, CLAIM)), tmp_path / "new", 0)
+    damage(folder)
+    with pytest.raises(StoreError, match="is damaged, or of another version"):
+        find_checkpoint(folder_of(tmp_path, CLAIM))
 
 
 def test_a_folder_that_is_not_empty_is_refused(
@@ -401,6 +348,6 @@ def test_a_folder_that_is_not_empty_is_refused(
     write_checkpoint(tmp_path, HEADER, states[0])
     found = find_checkpoint(folder_of(tmp_path, CLAIM))
     with pytest.raises(StoreError, match="job is not empty"):
-        restore(found, tmp_path / "job", 0)
+        restore(found, tmp_path / "job")
     with pytest.raises(StoreError, match="has no checkpoint"):
         find_checkpoint(tmp_path / "job")

@@ -14,7 +14,7 @@ from scrapy.utils.project import get_project_settings
 from tests.unit.test_hub_records import Records
 from webcrawl.cluster.bus import Refused
 from webcrawl.cluster.joining import CrawlEndedError, wait_for_brief
-from webcrawl.cluster.packets import Brief, encode, read_by_fetcher
+from webcrawl.cluster.packets import Brief, encode, read_brief
 from webcrawl.cluster.records import CRAWL
 from webcrawl.config.check import check
 from webcrawl.config.cluster import brief_of, follow
@@ -40,7 +40,7 @@ def brief(arguments: dict[str, Any] | None = None, **values: Any) -> Brief:
 
 def test_a_fetcher_takes_the_hubs_values_as_they_come_over_the_bus() -> None:
     chosen = {"DOWNLOAD_DELAY": "7", "SCOPE_SUFFIXES": ".br,.pt"}
-    told = read_by_fetcher(encode(brief(**chosen, DOWNLOAD_TLS_MIN_VERSION="TLSv1.3")))
+    told = read_brief(encode(brief(**chosen, DOWNLOAD_TLS_MIN_VERSION="TLSv1.3")))
     assert isinstance(told, Brief)
     settings = settings_of(DOWNLOAD_DELAY=1)
     assert follow(settings, told) == []

@@ -14,7 +14,6 @@ from webcrawl.cluster.claims import claimant_of, read_claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
 from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord
 from webcrawl.cluster.restoring import begin, claim_of, refuse_if_owned
-from webcrawl.frontier.mailbox import JUMP
 
 
 class Time:
@@ -59,18 +58,18 @@ def bus_of(hubs: int, epoch: int = 4, version: str = "1") -> Records:
 
 
 def test_an_empty_hub_is_of_the_crawl_on_the_bus(tmp_path: Path) -> None:
-    claim = asyncio.run(claim_of(bus_of(3), "1", 1, 4 * JUMP))
+    claim = asyncio.run(claim_of(bus_of(3), "1", 1))
     begin(tmp_path / "job", claim)
     assert claim == read_claim(tmp_path / "job")
     assert (claim.crawl, claim.number, claim.hubs) == ("A", 1, 3)
-    assert claim.mail_after == 4 * JUMP
+    assert claim.has_begun_empty
 
 
 def test_a_jobdir_that_found_no_number_to_claim_can_be_a_hub_in_the_place_of_another(
     tmp_path: Path,
 ) -> None:
     claimant_of(tmp_path)  # the message of the refusal names `scrapy hub`
-    claim = asyncio.run(claim_of(bus_of(3), "1", 1, JUMP))
+    claim = asyncio.run(claim_of(bus_of(3), "1", 1))
     begin(tmp_path, claim)
     assert claim == read_claim(tmp_path)
 
@@ -89,4 +88,4 @@ def test_a_hub_that_the_crawl_does_not_have_is_refused(
     bus: Records, hub: int, problem: str
 ) -> None:
     with pytest.raises(Refused, match=problem):
-        asyncio.run(claim_of(bus, "1", hub, JUMP))
+        asyncio.run(claim_of(bus, "1", hub))

@@ -24,7 +24,6 @@ import logging
 import random
 import re
 import ssl
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -72,42 +71,6 @@ class Refused(BusError):  # noqa: N818
 class Entry(NamedTuple):
     value: bytes
     revision: int
-
-
-class Bus(ABC):
-    """One process's connection. Messages are lost now and then, and not repeated.
-
-    on_lost -- is called when the connection is lost. Another one is made without a call
-    """
-
-    on_lost: Callable[[], None] = staticmethod(lambda: None)
-
-    @abstractmethod
-    async def open(self) -> None:
-        """Connect. BusError if no server can be reached; Refused."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Send what was published, and disconnect for good."""
-
-    @abstractmethod
-    def publish(self, subject: str, data: bytes) -> None:
-        """Send to all who have subscribed. Never waits; lost without a connection."""
-
-    @abstractmethod
-    async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
-        """Call `handle` with what is published, over all connections."""
-
-    @abstractmethod
-    async def get(self, key: str) -> Entry | None:
-        """The record; None if there is none. BusError."""
-
-    @abstractmethod
-    async def put(self, key: str, value: bytes, revision: int) -> int | None:
-        """Replace the record of this revision, 0 for none. The new revision; None: it has changed.
-
-        BusError.
-        """
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -173,8 +136,15 @@ class _Client(Client):
             writer.transport.abort()
 
 
-class NatsBus(Bus):
-    """The bus of the crawl that `address` names."""
+class Bus:
+    """One process's connection to the bus of the crawl that `address` names.
+
+    Messages are lost now and then, and not repeated.
+
+    on_lost -- is called when the connection is lost. Another one is made without a call
+    """
+
+    on_lost: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -188,15 +158,17 @@ class NatsBus(Bus):
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<NatsBus {self._address} {'open' if self._client else 'not connected'}>"
+        return f"<Bus {self._address} {'open' if self._client else 'not connected'}>"
 
     # The connection
 
     async def open(self) -> None:
+        """Connect. BusError if no server can be reached; Refused."""
         self._client = await self._connect()
         self._keeper = asyncio.create_task(self._keep(self._client))
 
     async def close(self) -> None:
+        """Send what was published, and disconnect for good."""
         if self._keeper is not None:
             self._is_closed = True
             self._has_out.set()
@@ -325,11 +297,13 @@ class NatsBus(Bus):
     # Subjects
 
     def publish(self, subject: str, data: bytes) -> None:
+        """Send to all who have subscribed. Never waits; lost without a connection."""
         if self._client is not None:
             self._out.append((self._prefix + subject, data))
             self._has_out.set()
 
     async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
+        """Call `handle` with what is published, over all connections."""
         self._handlers[subject] = handle
         if self._client is not None:
             try:
@@ -351,6 +325,7 @@ class NatsBus(Bus):
         return self._client.jetstream(timeout=RECORDS_S)
 
     async def get(self, key: str) -> Entry | None:
+        """The record; None if there is none. BusError."""
         records = self._records()
         try:
             if not await self._has_records(records):
@@ -376,6 +351,10 @@ class NatsBus(Bus):
         return client.has_records
 
     async def put(self, key: str, value: bytes, revision: int) -> int | None:
+        """Replace the record of this revision, 0 for none. The new revision; None: it has changed.
+
+        BusError.
+        """
         try:
             return await self._put(key, value, revision)
         except NoStreamResponseError:

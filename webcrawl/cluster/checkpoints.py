@@ -1,8 +1,8 @@
 """Checkpoints of a hub: its JOBDIR as of some minutes ago, in a folder that outlives its machine.
 
 Owns `ID-hub-K` in CLUSTER_CHECKPOINTS. Each checkpoint is a folder there, with a number: the files
-of the frontier, `spider.state`, and `checkpoint.json`, which lists them and is written last. So a
-folder with `checkpoint.json` is whole, and the highest number counts.
+of the frontier, `spider.state`, and `checkpoint.json`, which is written last. So a folder with
+`checkpoint.json` is whole, and the highest number counts.
 
 | step | a kill here leaves |
 | --- | --- |
@@ -26,13 +26,12 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
-from xxhash import xxh3_64
 
 from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.base.synced import replace_file, sync_folder
@@ -51,18 +50,8 @@ INTERVAL_S = 600.0
 NAME: Final = "checkpoint.json"
 STATE: Final = "spider.state"  # in JOBDIR
 _LINKS: Final = "checkpoint"  # in JOBDIR, while a checkpoint is made
-_PIECE_BYTES: Final = 1 << 20
 # RocksDB makes them anew. LOG is its text for people.
 _LEFT_OUT: Final = re.compile(r"LOCK|LOG(\.old\.\d+)?")
-_FILE: Final = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9._-]*|{re.escape(STATE)}", re.ASCII)
-
-
-class File(Struct, frozen=True, array_like=True):
-    """`changed_ns` is the time of the file of which this is a copy."""
-
-    size_bytes: int
-    changed_ns: int
-    digest: str
 
 
 class Checkpoint(Struct, frozen=True):
@@ -71,13 +60,11 @@ class Checkpoint(Struct, frozen=True):
     claim -- which hub of which crawl
     time -- UTC
     inbox -- by hub: the last mail of it that is applied in this checkpoint
-    files -- by name in JOBDIR
     """
 
     claim: Claim
     time: float
     inbox: dict[int, int] = {}
-    files: dict[str, File] = {}
     form: Literal[1] = 1  # of this struct and of the folder
 
 
@@ -102,7 +89,7 @@ def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
 
 
 def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> None:
-    """Copy `files`, and list them in `header`. StoreError, OSError.
+    """Copy `files`, each with its name in JOBDIR, and write `header`. StoreError, OSError.
 
     Until it is whole and on the disk, the last one before stays.
     """
@@ -113,16 +100,13 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     number = int(last[0].name) + 1 if last else 1
     folder = home / f"{number:06d}"
     (folder / FOLDER).mkdir(parents=True)
-    made = {
-        name: _link(last, name, path, folder) or copy_file(path, folder / name)
-        for name, path in files.items()
-    }
-    whole = replace(header, files=made)
+    for name, path in files.items():
+        _link_or_copy(last[0] / name if last else None, path, folder / name)
     sync_folder(folder / FOLDER)
-    replace_file(folder / NAME, msgspec.json.encode(whole))
+    replace_file(folder / NAME, msgspec.json.encode(header))
     sync_folder(home)
     sync_folder(root)
-    _remove_others(home, (folder, whole))
+    _remove_others(home, (folder, header))
 
 
 def newest(home: Path) -> Found | None:
@@ -135,12 +119,9 @@ def newest(home: Path) -> Found | None:
 def read_checkpoint(folder: Path) -> Checkpoint:
     """StoreError if it is damaged or of another form, OSError."""
     try:
-        found = msgspec.json.decode((folder / NAME).read_bytes(), type=Checkpoint)
+        return msgspec.json.decode((folder / NAME).read_bytes(), type=Checkpoint)
     except msgspec.DecodeError:
-        found = None
-    if found is None or not all(map(_FILE.fullmatch, found.files)):
-        raise StoreError(f"{folder / NAME} is damaged, or of another version")
-    return found
+        raise StoreError(f"{folder / NAME} is damaged, or of another version") from None
 
 
 def _remove_others(home: Path, kept: Found | None) -> None:
@@ -150,33 +131,24 @@ def _remove_others(home: Path, kept: Found | None) -> None:
             shutil.rmtree(path)
 
 
-def _link(last: Found | None, name: str, path: Path, folder: Path) -> File | None:
-    """Link a file from the last checkpoint to `folder`, if it has that of `path`."""
-    file = last[1].files.get(name) if last else None
-    status = path.stat()
-    if not last or not file or (file.size_bytes, file.changed_ns) != _version(status):
-        return None
-    try:
-        (folder / name).hardlink_to(last[0] / name)
-    except OSError:  # a file system without links
-        return None
-    return file
+def _link_or_copy(last: Path | None, source: Path, target: Path) -> None:
+    """Link `target` to the file of the last checkpoint, if that is a copy of `source`."""
+    if last is not None and last.exists() and _version(last) == _version(source):
+        with suppress(OSError):  # a file system without links
+            target.hardlink_to(last)
+            return
+    copy_file(source, target)
 
 
-def copy_file(source: Path, target: Path) -> File:
-    """Copy a file, which is on the disk then."""
-    digest = xxh3_64()
-    with source.open("rb") as given, target.open("wb") as made:
-        size_bytes, changed_ns = _version(os.fstat(given.fileno()))
-        while piece := given.read(_PIECE_BYTES):
-            digest.update(piece)
-            made.write(piece)
-        made.flush()
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file with its time; it is on the disk then."""
+    shutil.copy2(source, target)
+    with target.open("rb") as made:
         os.fsync(made.fileno())
-    return File(size_bytes, changed_ns, digest.hexdigest())
 
 
-def _version(status: os.stat_result) -> tuple[int, int]:
+def _version(path: Path) -> tuple[int, int]:
+    status = path.stat()
     return status.st_size, status.st_mtime_ns
 
 

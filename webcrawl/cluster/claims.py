@@ -38,13 +38,13 @@ class Claim(Struct, frozen=True):
     """Hub `number` of the `hubs` hubs of a crawl.
 
     crawl -- its ID
-    mail_after -- the mail of a new frontier has higher numbers: an earlier hub had the others
+    has_begun_empty -- in the place of an earlier hub, which is lost
     """
 
     crawl: str
     number: int
     hubs: int
-    mail_after: int = 0
+    has_begun_empty: bool = False
 
 
 class ClaimError(Exception):

@@ -63,7 +63,7 @@ from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
 
-CHANGED: Final = "settings_changed"  # the end of this process: another begins in its place
+CHANGED: Final = "settings_changed"  # the end of this process: it begins again
 HUB_ENDS: Final = "shutdown"  # the end of a hub that may come back
 LEAVE_S: Final = 5.0  # for the last messages to arrive
 END_TICKS: Final = 5  # between two looks at the crawl's record, without a session
@@ -119,7 +119,6 @@ class HubFrontier(RemoteFrontier):
         self._asked = ""  # the session that was asked for last
         self._gives_up = self._is_leaving = False
         self._ticks = 0  # since the last session
-        self._subscribing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<HubFrontier {len(self._keys)} leased, {self._stream!r}>"
@@ -295,10 +294,11 @@ class HubFrontier(RemoteFrontier):
         try:
             self._stream.receive(packet)
         except Exception as error:  # of the message, or our own in carrying it out
-            line = "%s has sent what cannot be carried out, and this process joins again: %r"
+            line = "%s has sent what cannot be carried out, and this process begins again: %r"
             own = None if isinstance(error, DecodeError) else error
             logger.error(line, self._hub.capitalize(), error, exc_info=own)
-            self._join_again()
+            self.end_session()
+            self._end_crawl(CHANGED)
             return
         if had_session and not self.is_connected:  # a gap
             self._begin_again()
@@ -351,18 +351,6 @@ class HubFrontier(RemoteFrontier):
         self._next_at = (0.0, 0.0)
         self._is_finished = self.is_ending = self.has_exited = False
         self.on_renewed()  # it may have been restored from a checkpoint
-
-    def _join_again(self) -> None:
-        """As another fetcher: the stream so far has a message that is lost.
-
-        The hub misses the fetcher that this process was, and takes its leases back.
-        """
-        self.end_session()
-        self.on_recall()  # of leases that are not this process's any more
-        self._name, self._fetcher = "", self._new_name()
-        self._renew()
-        subject = subject_of(self._fetcher)
-        self._subscribing = asyncio.create_task(self.bus.subscribe(subject, self.receive))
 
     def _forget_leases(self) -> None:
         """No answer comes any more in the stream so far."""

@@ -18,8 +18,8 @@ from webcrawl.cluster.packets import (
     Ask,
     Brief,
     BriefPart,
-    BriefParts,
     encode,
+    read_brief,
     read_by_fetcher,
     subject_of,
 )
@@ -55,17 +55,24 @@ async def answered(ask: Callable[[], Awaitable[T]], say: Callable[[str], None]) 
 
 
 async def wait_for_brief(bus: Bus, fetcher: str, version: str, say: Callable[[str], None]) -> Brief:
-    """Ask the hub until it answers. Refused; CrawlEndedError."""
+    """Ask the hub until it answers. Refused; CrawlEndedError.
+
+    Memory: a brief. Parts of another one take the place of those so far.
+    """
     answer: asyncio.Future[Brief] = asyncio.get_running_loop().create_future()
-    parts = BriefParts()
+    parts: dict[int, BriefPart] = {}
 
     def receive(data: bytes) -> None:
         with suppress(DecodeError):
-            message: object = read_by_fetcher(data)
-            if isinstance(message, BriefPart):
-                message = parts.add(message)
-            if isinstance(message, Brief) and not answer.done():
-                answer.set_result(message)
+            part = read_by_fetcher(data)
+            if not isinstance(part, BriefPart) or answer.done():
+                return
+            if any(each.settings_hash != part.settings_hash for each in parts.values()):
+                parts.clear()
+            parts[part.number] = part
+            if len(parts) >= part.count:
+                data = b"".join(parts.pop(number).data for number in sorted(parts))
+                answer.set_result(read_brief(data))
 
     await bus.subscribe(subject_of(fetcher), receive)
     tick = 0

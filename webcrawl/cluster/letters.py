@@ -47,10 +47,7 @@ Batch = tuple[int, int, Sequence[Mail]]  # sender, number of the last mail, mail
 
 
 class MailRows(Letter, frozen=True):
-    """`count` mails, of which the last has the number `last`, and compressed `data`.
-
-    Without mail: there is none up to `last`, in the outbox of a folder that was set back.
-    """
+    """`count` mails, of which the last has the number `last`, and compressed `data`."""
 
     last: Number
     count: Annotated[int, Meta(ge=0, le=ROWS_MAX)]
@@ -70,9 +67,6 @@ class MailApplied(Letter, frozen=True):
 def write_rows(packed: Packed) -> MailRows:
     last = packed.first + packed.number - 1
     return MailRows(last, packed.number, isal_zlib.compress(packed.data, 1))
-
-
-NO_ROWS: Final = isal_zlib.compress(b"\x90", 1)
 
 
 def read_rows(letter: MailRows, is_ours: Callable[[str], bool]) -> list[Mail]:

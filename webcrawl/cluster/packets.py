@@ -57,7 +57,7 @@ class Packet(_Tagged, frozen=True):
 
 
 class Ask(_Tagged, frozen=True):
-    """A new fetcher asks how to crawl: `Brief` is the answer."""
+    """A new fetcher asks how to crawl: the parts of a `Brief` are the answer."""
 
     fetcher: Name
 
@@ -105,7 +105,7 @@ class Brief(_Tagged, frozen=True):
 
 
 class BriefPart(_Tagged, frozen=True):
-    """A part of a `Brief` that does not fit into one message, such as one with a long SCOPE_DENY.
+    """A part of a `Brief`: one with a long SCOPE_DENY does not fit into a message.
 
     settings_hash -- of the brief
     number -- 0 to `count` - 1
@@ -142,8 +142,8 @@ class Over(_Tagged, frozen=True):
 
 
 ToHub = Ask | Hello | Packet
-ToFetcher = Brief | BriefPart | Welcome | Refusal | Over | Packet
-encode: Callable[[ToHub | ToFetcher], bytes] = Encoder().encode
+ToFetcher = BriefPart | Welcome | Refusal | Over | Packet
+encode: Callable[[ToHub | ToFetcher | Brief], bytes] = Encoder().encode
 
 
 def untrusted(decode: Callable[[B], T]) -> Callable[[B], T]:
@@ -160,38 +160,14 @@ def untrusted(decode: Callable[[B], T]) -> Callable[[B], T]:
 
 read_by_hub: Callable[[bytes], ToHub] = untrusted(Decoder(ToHub).decode)
 read_by_fetcher: Callable[[bytes], ToFetcher] = untrusted(Decoder(ToFetcher).decode)
-_read_brief: Callable[[bytes], Brief] = untrusted(Decoder(Brief).decode)
+read_brief: Callable[[bytes], Brief] = untrusted(Decoder(Brief).decode)
 
 ASK: Final = "ask"  # the subject that every hub hears
 
 
-class BriefParts:
-    """The parts of one brief that have arrived: those of another one take their place.
-
-    Memory: _PARTS_MAX of PACKET_BYTES.
-    """
-
-    def __init__(self) -> None:
-        self._brief = ("", 0)  # hash and count
-        self._parts: dict[int, bytes] = {}  # by number
-
-    def add(self, part: BriefPart) -> Brief | None:
-        """The brief, if it is whole. DecodeError."""
-        if self._brief != (part.settings_hash, part.count):
-            self._brief, self._parts = (part.settings_hash, part.count), {}
-        self._parts[part.number] = part.data
-        if len(self._parts) < part.count:
-            return None
-        data = b"".join(self._parts[number] for number in sorted(self._parts))
-        self._parts = {}
-        return _read_brief(data)
-
-
-def messages_of(brief: Brief) -> list[Brief] | list[BriefPart]:
+def parts_of(brief: Brief) -> list[BriefPart]:
     """What is sent of `brief`: of PACKET_BYTES each, about."""
     data = encode(brief)
-    if len(data) <= PACKET_BYTES:
-        return [brief]
     parts = [data[start : start + PACKET_BYTES] for start in range(0, len(data), PACKET_BYTES)]
     return [BriefPart(brief.settings_hash, n, len(parts), part) for n, part in enumerate(parts)]
 

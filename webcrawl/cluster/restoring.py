@@ -1,15 +1,8 @@
-"""Makes the JOBDIR of a hub whose machine is lost: from a checkpoint, or empty (`scrapy hub`).
-
-A JOBDIR of an earlier time has forgotten which mail it has sent since. So its mail goes on at
-higher numbers (`frontier.mailbox`), and so begins the mail of an empty one. In this module
-`unused_after` is the number which `mailbox.unused_after` gives for now.
-"""
+"""Makes the JOBDIR of a hub whose machine is lost: from a checkpoint, or empty (`scrapy hub`)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
@@ -22,7 +15,6 @@ from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
-    Checkpoint,
     Found,
     copy_file,
     newest,
@@ -36,12 +28,8 @@ from webcrawl.cluster.records import (
     read,
     refuse_other_version,
 )
-from webcrawl.frontier.disk import rows
-from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import LOCK
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
-from webcrawl.frontier.disk.identity import read_identity, read_numbers
-from webcrawl.frontier.mailbox import jump
 from webcrawl.frontier.store import StoreError
 
 _PART: Final = "restoring"  # in JOBDIR
@@ -69,7 +57,7 @@ async def refuse_if_owned(
             raise Refused(f"hub {hub} of the crawl {crawl} runs: stop it first")
 
 
-async def claim_of(bus: Bus, version: str, hub: int, unused_after: int) -> Claim:
+async def claim_of(bus: Bus, version: str, hub: int) -> Claim:
     """What a hub is that begins empty in the crawl on the bus. Refused, BusError."""
     crawl, _ = await read(bus, CRAWL, CrawlRecord)
     if crawl is None:
@@ -80,7 +68,7 @@ async def claim_of(bus: Bus, version: str, hub: int, unused_after: int) -> Claim
     if not 0 <= hub < crawl.hubs:
         raise Refused(f"the crawl {crawl.id} has the hubs 0 to {crawl.hubs - 1}")
     await refuse_if_owned(bus, crawl.id, hub)
-    return Claim(crawl.id, hub, crawl.hubs, mail_after=unused_after)
+    return Claim(crawl.id, hub, crawl.hubs, has_begun_empty=True)
 
 
 def find_checkpoint(given: Path) -> Found:
@@ -104,7 +92,7 @@ def refuse_if_used(jobdir: Path) -> None:
         raise StoreError(f"{jobdir} is not empty")
 
 
-def restore(found: Found, jobdir: Path, unused_after: int) -> None:
+def restore(found: Found, jobdir: Path) -> None:
     """Make `jobdir` from a checkpoint. After a kill, it can be restored again.
 
     StoreError, OSError.
@@ -114,8 +102,7 @@ def restore(found: Found, jobdir: Path, unused_after: int) -> None:
     with ExitStack() as opened:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
-        _copy_back(*found, part)
-        mark_restored(part / FOLDER, claim, unused_after)
+        _copy_back(found[0], part)
         sync_folder(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
@@ -123,15 +110,6 @@ def restore(found: Found, jobdir: Path, unused_after: int) -> None:
             with suppress(FileNotFoundError):
                 (part / name).rename(jobdir / name)
         _sync_names(jobdir)
-
-
-def restore_in_place(jobdir: Path, claim: Claim, unused_after: int) -> None:
-    """`jobdir` is a copy of an earlier time. Twice does no harm. StoreError."""
-    job = JobFolder(jobdir)
-    try:
-        mark_restored(jobdir / FOLDER, claim, unused_after)
-    finally:
-        job.close()
 
 
 def begin(jobdir: Path, claim: Claim) -> None:
@@ -145,33 +123,11 @@ def begin(jobdir: Path, claim: Claim) -> None:
         job.close()
 
 
-def _copy_back(folder: Path, checkpoint: Checkpoint, part: Path) -> None:
+def _copy_back(folder: Path, part: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     (part / FOLDER).mkdir(parents=True)
-    for name, file in checkpoint.files.items():
-        try:
-            is_whole = copy_file(folder / name, part / name).digest == file.digest
-        except FileNotFoundError:
-            is_whole = False
-        if not is_whole:
-            raise StoreError(f"{folder} is damaged: {name} is not as it was written")
-        os.utime(part / name, ns=(file.changed_ns, file.changed_ns))  # the next checkpoint links it
-
-
-def mark_restored(frontier: Path, claim: Claim, unused_after: int) -> None:
-    """Let the mail of a closed frontier go on at higher numbers. StoreError."""
-    db = Database(frontier, damaged_log=False)
-    try:
-        identity, numbers = read_identity(db), read_numbers(db)
-        if identity is None or numbers is None:
-            raise StoreError(f"{frontier} is no frontier: it is empty")
-        if claim.hubs > 1:
-            others = (other for other in range(claim.hubs) if other != claim.number)
-            jump(numbers.setdefault("mail", {}), others, claim.mail_after, unused_after)
-            db.put(rows.NUMBERS, json.dumps(numbers).encode())
-            db.commit()
-    finally:
-        db.close()
+    for path in [*(folder / FOLDER).iterdir(), *folder.glob(STATE)]:
+        copy_file(path, part / path.relative_to(folder))  # the next checkpoint links it
 
 
 def _sync_names(jobdir: Path) -> None:

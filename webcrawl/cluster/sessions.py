@@ -34,7 +34,7 @@ from webcrawl.cluster.packets import (
     Welcome,
     encode,
     hub_subject,
-    messages_of,
+    parts_of,
     read_by_hub,
     subject_of,
 )
@@ -128,7 +128,7 @@ class Sessions:
             case Hello():
                 self._greet(message)
             case Ask(fetcher):
-                for part in messages_of(self._brief):
+                for part in parts_of(self._brief):
                     self._send(fetcher, part)
 
     def tick(self) -> None:

@@ -68,11 +68,10 @@ class SeveralHubs:
         place: str,
         utc: Callable[[], str],
         recorded_end: Callable[[], str],
-        refuse: Callable[[str], None],
     ) -> None:
         """`server` serves `frontier`. `place`: the name of this process for users.
 
-        `recorded_end`: as in `WholeCrawl`. `refuse` is told why this process must end.
+        `recorded_end`: as in `WholeCrawl`.
         """
 
         def wake() -> None:
@@ -89,9 +88,7 @@ class SeveralHubs:
             frontier,
             is_ours=lambda host: partition.hub_of(host) is None,
             on_applied=wake,
-            refuse=refuse,
             clock=clock,
-            mail_after=claim.mail_after,
         )
         views = Views(claim.number, claim.hubs, place, server.counters, utc())
         self.whole = WholeCrawl(

@@ -16,7 +16,6 @@ from scrapy.settings import Settings
 
 from webcrawl import __version__
 from webcrawl.config.table import TABLE
-from webcrawl.frontier.mailbox import unused_after
 from webcrawl.frontier.store import StoreError
 
 if TYPE_CHECKING:  # each command loads this one, and only it loads nats-py
@@ -33,7 +32,7 @@ class Command(ScrapyCommand):
     default_settings = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        return "restore <JOBDIR> [--from FOLDER] | begin <JOBDIR> --number K"
+        return "restore <JOBDIR> --from FOLDER | begin <JOBDIR> --number K"
 
     def short_desc(self) -> str:
         return "Give a hub whose machine is lost a new JOBDIR"
@@ -42,8 +41,7 @@ class Command(ScrapyCommand):
         return (
             f"{self.short_desc()}, on any machine. Then start the same scrapy crawl with it."
             " `restore --from` makes it from the hub's folder in CLUSTER_CHECKPOINTS: pages since"
-            " then are fetched again. `restore` without --from marks a JOBDIR that you have copied"
-            " yourself, at an earlier time. `begin` makes an empty one for hub K of the crawl on"
+            " then are fetched again. `begin` makes an empty one for hub K of the crawl on"
             " the bus: all that only the lost hub knew is lost. Both are refused while the hub"
             " runs; they ask the bus, for 10 s. Exit codes: 0 done, 1 it could not be done, 2"
             " wrong usage."
@@ -62,12 +60,12 @@ class Command(ScrapyCommand):
         from webcrawl.cluster.claims import ClaimError  # noqa: PLC0415
 
         match args:
-            case ["restore", jobdir] if opts.number is None:
-                do = self._restore if opts.source else self._mark
+            case ["restore", jobdir] if opts.source and opts.number is None:
+                do = self._restore
             case ["begin", jobdir] if opts.number is not None and not opts.source:
                 do = self._begin
             case _:
-                raise UsageError("give restore JOBDIR, or begin JOBDIR --number K")
+                raise UsageError("give restore JOBDIR --from FOLDER, or begin JOBDIR --number K")
         try:
             print(do(Path(jobdir), opts))
         except (BusError, ClaimError, StoreError, OSError) as error:
@@ -80,25 +78,15 @@ class Command(ScrapyCommand):
         restoring.refuse_if_used(jobdir)
         found = restoring.find_checkpoint(opts.source)
         self._refuse_if_owned(opts, found[1].claim)
-        restoring.restore(found, jobdir, unused_after(time.time()))
+        restoring.restore(found, jobdir)
         minutes = (time.time() - found[1].time) / 60
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
-
-    def _mark(self, jobdir: Path, opts: argparse.Namespace) -> str:
-        from webcrawl.cluster import claims, restoring  # noqa: PLC0415
-
-        claim = claims.read_claim(jobdir)
-        if claim is None:
-            raise StoreError(f"{jobdir} is not of one of several hubs: there is nothing to mark")
-        self._refuse_if_owned(opts, claim)
-        restoring.restore_in_place(jobdir, claim, unused_after(time.time()))
-        return f"{jobdir} is an earlier state of {_named(claim)}"
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.cluster import restoring  # noqa: PLC0415
 
         restoring.refuse_if_used(jobdir)
-        wanted = __version__, opts.number, unused_after(time.time())
+        wanted = __version__, opts.number
         claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, *wanted))
         restoring.begin(jobdir, claim)
         return f"{jobdir} is {_named(claim)}, and is empty"

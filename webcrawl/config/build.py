@@ -210,7 +210,6 @@ def frontier_from(
         partition=several.partition if several is not None else None,
         addresses=several.addresses if several is not None else None,
         crawl=several.claim.crawl if several is not None else "",
-        mail_after=several.claim.mail_after if several is not None else 0,
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
     return FrontierServer(

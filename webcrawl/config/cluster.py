@@ -26,7 +26,7 @@ from webcrawl.cluster.address import Address
 from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.buckets import SUFFIX_LIST, hub_of
-from webcrawl.cluster.bus import Bus, NatsBus
+from webcrawl.cluster.bus import Bus
 from webcrawl.cluster.checkpoints import Checkpoints
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.fetching import HubFrontier
@@ -60,9 +60,9 @@ _MIDDLEWARE: Final = "webcrawl.extensions.fetcher.FetcherMiddleware"
 _MARGIN_S: Final = 1.0  # of a request that is being sent at the end of a session
 
 
-def bus_from(settings: BaseSettings) -> NatsBus:
+def bus_from(settings: BaseSettings) -> Bus:
     """The bus of CLUSTER, not connected. The URL was checked before."""
-    return NatsBus(Address.parse(str(settings["CLUSTER"])))
+    return Bus(Address.parse(str(settings["CLUSTER"])))
 
 
 def longest_fetch_s(settings: BaseSettings) -> float:
@@ -187,7 +187,7 @@ def several_from(settings: BaseSettings, claim: Claim) -> SeveralHubs:
             ip_delay_s=ip_delay_s,
             pages_max=pages_max,
             shared=read(settings, "CLUSTER_SHARED_ADDRESSES", list),
-            is_new=not (is_begun(jobdir / FOLDER) or claim.mail_after),
+            is_new=not (is_begun(jobdir / FOLDER) or claim.has_begun_empty),
             clock=time.monotonic,
         )
     return SeveralHubs(

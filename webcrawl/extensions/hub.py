@@ -112,7 +112,6 @@ class Hub:
             place=place,
             utc=utc_now,
             recorded_end=lambda: self._ownership.end_elsewhere,
-            refuse=self._refuse,
         )
         crawl_of(self._crawler).whole = several.whole
         if not self._crawler.settings.get("CLUSTER_CHECKPOINTS"):

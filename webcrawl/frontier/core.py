@@ -254,11 +254,11 @@ class CrawlState:
         if mailbox.inbox != before:
             self._commit(now)
 
-    def sync(self) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
-        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+    def sync(self) -> dict[int, int]:
+        """The inbox, as it is on the disk from now on, whatever fails."""
         self._commit(self._committed_at)
         self._store.sync()
-        return self.outbox, self.inbox
+        return self.inbox
 
     def packed(self, hub: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """See `Mailbox.packed`."""

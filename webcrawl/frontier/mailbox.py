@@ -10,9 +10,10 @@ once the other hub has it (`sent`). The other hub stores the number of the last 
 applied in the commit that applies it, and skips mail up to that number. So each mail is applied
 once, whatever is lost, repeated or reordered on its way, and after a kill of either.
 
-A folder that was set back, to a checkpoint, no longer has the last mail that it has sent. So its
-numbers go on JUMP higher (`jump`): no other hub takes new mail for mail that it has applied. The
-mail that the folder still has keeps its numbers.
+A folder that was set back, by a loss of power or to a checkpoint, no longer has the last mail that
+it has sent. So the mail of each run has higher numbers than that of all runs before (`send`):
+no other hub takes new mail for mail that it has applied. The mail that the folder still has keeps
+its numbers.
 
 The mail of one commit for one hub is one row, ROW_MAX of them at most: an array, as it travels.
 So it is encoded once, and not decoded before it is there.
@@ -48,7 +49,8 @@ RULES_BYTES_MAX: Final = 256 << 10
 # Mail of one row, and the bytes of a row with more than one.
 ROW_MAX: Final = 100
 ROW_BYTES_MAX: Final = 64 << 10
-JUMP: Final = 1 << 32  # more mail than is sent between two checkpoints
+_NONE: Final = (1, 0)  # the numbers of an outbox without mail
+JUMP: Final = 1 << 30  # more mail than a hub sends in a second
 
 
 class Partition(Protocol):
@@ -133,27 +135,6 @@ def _items(row: bytes) -> tuple[int, int]:
     return int.from_bytes(row[1:3]), 3  # an array 16: 0xdc
 
 
-def unused_after(time: float) -> int:
-    """All mail that a hub has sent before `time`, UTC, has numbers up to this one.
-
-    They begin at 1, or at that of an earlier time, and a hub sends less than 2³⁰ mail a second.
-    """
-    return int(time) << 30
-
-
-def jump(numbers: dict[str, Any], hubs: Iterable[int], after: int, at_least: int) -> None:
-    """Let the mail of a folder that was set back go on at higher numbers, for each of `hubs`.
-
-    `numbers` are those of `Mailbox.numbers`, as JSON. `after`: as `Mailbox` is told.
-    `at_least`: `unused_after` of now.
-    """
-    outbox = numbers.setdefault("outbox", {})
-    for hub in map(str, hubs):
-        first, last = outbox.get(hub, (after + 1, after))
-        new_last = max(last + JUMP, at_least)
-        outbox[hub] = first if first <= last else new_last + 1, new_last
-
-
 def answered(robots_task: RobotsTask, outcome: RobotsFetched, now: float) -> Mail:
     """The mail to the home of `robots_task`, whose robots.txt was fetched."""
     rules = zlib.compress(outcome.rules.to_bytes(), 1)
@@ -167,7 +148,8 @@ class Mailbox:
     """The numbers of one hub's mail, and its rows in `store`.
 
     outbox -- by hub: the number of the first mail that is kept, and of the last one ever written;
-        if none is kept, the first is the last plus 1
+        if none is kept, the first is the last plus 1. Where a run has begun, numbers are left out:
+        a multiple of JUMP
     inbox -- by hub: the last mail of it that was applied
     robots_tasks -- origins whose robots.txt a host of ours is to fetch for a foreign host
 
@@ -175,10 +157,10 @@ class Mailbox:
     next commit. On disk 150 bytes for each link that is not sent.
     """
 
-    def __init__(self, store: Store, partition: Partition | None, after: int = 0) -> None:
+    def __init__(self, store: Store, partition: Partition | None, time: float = 0.0) -> None:
         """`partition` None: all hosts are ours, in a folder that only a command opens.
 
-        `after`: the first mail to each hub has the next number.
+        `time`: the beginning of this run, UTC. Runs begin two seconds apart, by any clock.
         """
         self._store = store
         self._partition = partition
@@ -186,7 +168,9 @@ class Mailbox:
         outbox, inbox = numbers.get("outbox", {}), numbers.get("inbox", {})
         self.outbox: dict[int, tuple[int, int]] = {int(k): (v[0], v[1]) for k, v in outbox.items()}
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
-        self._new = (after + 1, after)  # numbers of an empty outbox
+        self._began = int(time) * JUMP
+        self._jumps_min = int(store.resumed)
+        self._last: dict[int, int] = {}  # by hub: the number of its last mail of this run
         self.robots_tasks: set[str] = set()
         self._unwritten: dict[int, list[Mail]] = {}  # by hub
 
@@ -202,12 +186,17 @@ class Mailbox:
 
     def send(self, hub: int, mail: Mail) -> None:
         """Write `mail` with the next commit."""
-        first, last = self.outbox.get(hub, self._new)
-        self.outbox[hub] = first, last + 1
+        first, last = self.outbox.get(hub, _NONE)
+        if hub not in self._last:
+            jumps = max(-(-(self._began - last) // JUMP), self._jumps_min)
+            first = first if first <= last else last + jumps * JUMP + 1
+            last += jumps * JUMP
+        self._last[hub] = last = last + 1
+        self.outbox[hub] = first, last
         unwritten = self._unwritten.setdefault(hub, [])
         unwritten.append(mail)
         if len(unwritten) == ROW_MAX:
-            self._write(hub, last + 1, self._unwritten.pop(hub))
+            self._write(hub, last, self._unwritten.pop(hub))
 
     def write(self) -> None:
         """Give the store what was sent. Call it before each commit."""
@@ -227,15 +216,14 @@ class Mailbox:
 
     def packed(self, hub: int, after: int, limit: int, limit_bytes: int) -> Packed:
         """The mail of the last commit behind number `after`: `limit` at most, in `limit_bytes`
-        unless the first row is larger, and up to a jump.
+        unless the first row is larger, and of one run.
 
-        No mail if the next of it was deleted (`outbox`): `hub` has lost what it had. `first` is
-        `after` + 1, or higher behind a jump. 1 µs for each row.
+        `first` is `after` + 1, or higher if mail was deleted or another run begins. 1 µs for each
+        row.
         """
         parts: list[bytes] = []
         count = size_bytes = 0
-        if after + 1 < self.outbox.get(hub, self._new)[0]:
-            return Packed(0, b"", after + 1)
+        after = max(after, self.outbox.get(hub, _NONE)[0] - 1)
         for row in self._rows(hub, after):
             new, begin = _items(row.data)
             if not parts:
@@ -260,7 +248,7 @@ class Mailbox:
 
     def sent(self, hub: int, upto: int) -> int:
         """`hub` has all mail up to number `upto`: delete it. Returns its number."""
-        first, last = self.outbox.get(hub, self._new)
+        first, last = self.outbox.get(hub, _NONE)
         end = min(upto, last) + 1
         if end <= first:
             return 0

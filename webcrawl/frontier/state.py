@@ -30,7 +30,6 @@ class Given(TypedDict, total=False):
     active_max -- active hosts at most
     now, utc_s -- the beginning of the run (monotonic), and what makes UTC of such times
     partition -- this is one of several hubs, and these are the others
-    mail_after -- the mail to them has higher numbers
     addresses -- the IP addresses, if others ask them too
     others_ask_s -- fetchers of an earlier run may send requests for so long (`hub`)
     """
@@ -41,7 +40,6 @@ class Given(TypedDict, total=False):
     now: float
     utc_s: float
     partition: Partition | None
-    mail_after: int
     addresses: Addresses | None
     others_ask_s: float
 
@@ -76,7 +74,7 @@ class CoreState:
         partition = given.get("partition")
         self.mailbox: Mailbox | None = None
         if partition is not None or "mail" in store.numbers:
-            self.mailbox = Mailbox(store, partition, given.get("mail_after", 0))
+            self.mailbox = Mailbox(store, partition, self.utc_s + self.began_at)
         self.backlog = Backlog(
             self.counters,
             self.began_at,

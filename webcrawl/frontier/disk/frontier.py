@@ -220,8 +220,8 @@ class LocalFrontier(Frontier):
         """
         return await self._run(lambda: work(self._state), moves=moves)
 
-    async def sync(self) -> tuple[Mapping[int, tuple[int, int]], Mapping[int, int]]:
-        """Outbox and inbox, as they are on the disk from now on, whatever fails."""
+    async def sync(self) -> Mapping[int, int]:
+        """The inbox, as it is on the disk from now on, whatever fails."""
         return await self._run(self._state.sync, waits=True)
 
     async def checkpoint(self, folder: Path) -> Mapping[int, int]:
