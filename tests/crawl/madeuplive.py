@@ -80,9 +80,8 @@ def snapshot_of(number: int) -> dict[str, Any]:
 def hubs_of(number: int) -> dict[str, Any]:
     """Three hubs with twice the pages of this one."""
     whole: dict[str, Any] = of_hubs()["whole"]
-    hubs = [each | {"place": TEXT, "state": TEXT} for each in whole["hubs"]]
     counts = {"crawled": 2 * number, "pending": 9}
-    return whole | {"counts": counts, "hubs": hubs, "drops": {TEXT: 3}}
+    return whole | {"counts": counts, "drops": {TEXT: 3}}
 
 
 def line_of(number: int) -> dict[str, Any]:

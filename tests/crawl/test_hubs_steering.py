@@ -59,8 +59,8 @@ def assert_shown(*each_hub: Steered) -> None:
         assert whole.keys() == of_hubs()["whole"].keys()
         assert whole["hubs"][0].keys() == of_hubs()["whole"]["hubs"][0].keys()
         assert whole["hub"] == number
-        assert sum(each["pages"] for each in whole["hubs"]) == whole["counts"]["crawled"]
-        assert [each["state"] for each in whole["hubs"]] == ["paused", "paused"]
+        assert whole["counts"]["crawled"] >= snapshot["counts"]["crawled"]
+        assert [each["away_since"] for each in whole["hubs"]] == ["", ""]
         assert "webcrawl_hubs{" in str(ask(hub.jobdir, "GET", "/metrics"))
 
 
@@ -104,7 +104,6 @@ def test_a_command_holds_for_all_hubs_and_one_that_leaves_is_waited_for(
         assert [line for line in faults(web.ledger()) if " pages missing" not in line] == []
     whole = results[0].report["whole"]
     assert whole["counts"]["crawled"] == sum(r.report["counts"]["crawled"] for r in results)
-    assert [each["is_own"] for each in whole["hubs"]] == [True, False]
 
 
 def test_a_stop_ends_all_hubs_and_the_target_is_that_of_all_runs(

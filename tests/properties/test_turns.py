@@ -140,8 +140,6 @@ class Hub:
             self.owner.wish(sender, address, now)
         for turn in told.turns:
             self.asker.turn(sender, turn._replace(from_at=max(turn.from_at, now)))
-        for address in told.stops:
-            self.asker.stop(address, now)
         self.say()
 
     def step(self) -> None:

@@ -25,7 +25,6 @@ from webcrawl.cluster.records import CrawlRecord, Ownership
 from webcrawl.cluster.service import HubService
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.cluster.several import SeveralHubs
-from webcrawl.cluster.views import State
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
@@ -184,7 +183,7 @@ class RemoteMachine(Machine):
 class HubMachine(Machine):
     """A hub, which fetches too. One of several is a `cluster.whole.Process`."""
 
-    state: State = "running"
+    is_closing = False
     elapsed_s = 0.0
     rules = ""  # no file of rules
 
@@ -229,7 +228,6 @@ class HubMachine(Machine):
         if self.several:
             self.several.join(
                 *(self.server, self.own, self),
-                place="place",
                 utc=str,
                 recorded_end=lambda: self.ownership.end_elsewhere,
             )

@@ -430,7 +430,7 @@ def test_what_a_hub_says_of_addresses_of_others_is_garbage() -> None:
     async def test(world: World) -> None:
         here = asker_of(world, ADDRESSES[0])
         there = 1 - here.number
-        turn = Turn(ADDRESSES[0], 0.0, 0, is_last=False)
+        turn = Turn(ADDRESSES[0], 0.0, 0)
         here.peers.send(there, Turns(ADDRESSES[1:2], [], ADDRESSES[:2], [turn]))
         await asyncio.sleep(BATCH_S)
         assert world.hubs[there].addresses.garbage == 3
@@ -473,7 +473,7 @@ def freed_at_the_end_of_a_session(patch: pytest.MonkeyPatch) -> None:
         self.uses(hub, (), now())
 
     patch.setattr(Owner, "leaves", leaves)
-    some_leases_are_long(patch)
+    patch.setattr(World, "fetch_s", lambda self: LONGEST_FETCH_S)
 
 
 def nothing_comes_back(patch: pytest.MonkeyPatch) -> None:

@@ -24,19 +24,6 @@ HOSTILE = [
 ]
 
 
-def hub(number: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "hub": number,
-        "place": f"machine{number}-77",
-        "state": "running",
-        "is_own": number == 0,
-        "pages": 190,
-        "pages_per_s": 87.5,
-        "pending": 1_234_567,
-        "away_since": "",
-    } | changes
-
-
 def of_hubs() -> dict[str, Any]:
     """A snapshot of one of three hubs: another one is there, one is away."""
     own = snapshot()
@@ -47,7 +34,10 @@ def of_hubs() -> dict[str, Any]:
         "mbps": 24.6,
         "unapplied": 15,
         "counts": {name: 2 * count for name, count in own["counts"].items()},
-        "hubs": [hub(0), hub(1, place=HOSTILE[3]), hub(2, away_since="2026-11-23T05:00:00Z")],
+        "hubs": [
+            {"hub": number, "away_since": "2026-11-23T05:00:00Z" if number == 2 else ""}
+            for number in range(3)
+        ],
     }
     return own | {"whole": whole | {name: own[name] for name in ("drops", "kept", "levels")}}
 

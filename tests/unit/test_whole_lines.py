@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from webcrawl.cluster.views import CrawlTotals, HubLine
+from webcrawl.cluster.views import CrawlTotals
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import named_counts, whole_line, whole_summary, whole_values
 
 
 def whole(away_since: str = "") -> CrawlTotals:
     counters = Counters(crawled=12, pending=6, page_bytes=5_000_000)
-    hubs = (
-        HubLine(0, "one-77", "running", False, 5, 2.0, 1, ""),
-        HubLine(1, "two-78", "running", True, 7, 0.0, 5, ""),
-        HubLine(2, "", "", False, 0, 0.0, 0, away_since),
-    )
-    return CrawlTotals(1, 10.0, 2.0, 1.0, 4, counters, hubs)
+    away = {2: away_since} if away_since else {}
+    return CrawlTotals(1, 10.0, 2.0, 1.0, 4, counters, 3, away)
 
 
 def test_a_line_names_the_hubs_that_are_away() -> None:
@@ -41,4 +37,4 @@ def test_the_values_for_programs_are_json() -> None:
     values = whole_values(whole())
     assert msgspec.json.decode(msgspec.json.encode(values)) == values
     assert values["counts"] == named_counts(whole().counters)
-    assert values["hubs"][1]["is_own"]
+    assert values["hubs"] == [{"hub": number, "away_since": ""} for number in range(3)]

@@ -213,8 +213,6 @@ class HubAddresses:
             self._owner.wish(hub, address, now)
         for turn in told.turns:
             self._asker.turn(hub, turn)
-        for address in told.stops:
-            self._asker.stop(address, now)
 
     # Sessions
 

@@ -65,14 +65,10 @@ class SeveralHubs:
         frontier: LocalFrontier,
         process: Process,
         *,
-        place: str,
         utc: Callable[[], str],
         recorded_end: Callable[[], str],
     ) -> None:
-        """`server` serves `frontier`. `place`: the name of this process for users.
-
-        `recorded_end`: as in `WholeCrawl`.
-        """
+        """`server` serves `frontier`. `recorded_end`: as in `WholeCrawl`."""
 
         def wake() -> None:
             server.places_changed()
@@ -90,7 +86,7 @@ class SeveralHubs:
             on_applied=wake,
             clock=clock,
         )
-        views = Views(claim.number, claim.hubs, place, server.counters, utc())
+        views = Views(claim.number, claim.hubs, server.counters, utc())
         self.whole = WholeCrawl(
             *(self.peers, server, frontier, views, process),
             unapplied=lambda: self.courier.unapplied,

@@ -24,7 +24,6 @@ from webcrawl.base.wording import printable
 from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.target import Report
-from webcrawl.cluster.views import State
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scope.rules import check_entry
@@ -76,7 +75,7 @@ class Process(Protocol):
     """The process of this hub."""
 
     @property
-    def state(self) -> State: ...
+    def is_closing(self) -> bool: ...
 
     @property
     def elapsed_s(self) -> float: ...

@@ -33,10 +33,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from webcrawl.cluster.packets import Letter
-from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.counters import Counters
+from webcrawl.hub.server import Part
 
-FINISHED: Final = "finished"
 Reason = Literal["finished", "shutdown", "closespider_pagecount"]  # the last is TARGET_MET
 
 PORTION_MAX: Final = 4000  # half a second of a hub's frontier
@@ -94,60 +93,36 @@ class Word(Letter, frozen=True):
 _SILENCE: Final = Word(0, 0, 0, 0, 0, 0)
 
 
-class Share:
-    """This hub's places, and what else its frontier must know (`hub.server.TargetShare`).
+class Share(Part):
+    """This hub's places, and what else its frontier must know.
 
-    knows_goal, is_steered -- what hub 0 has said in this run: until then no lease is given
-    rules -- hash of those in force here: no lease is given while hub 0 has others
-    end -- why the crawl has ended in all hubs; "" while it goes on
+    has_other_rules -- than hub 0: no lease is given meanwhile
     """
 
+    end: Reason | Literal[""]
+
     def __init__(self, counters: Counters) -> None:
-        self.places = counters.crawled
-        self.knows_goal = self.is_steered = False
-        self.rules = ""
-        self.end: Reason | Literal[""] = ""
+        super().__init__(counters.crawled)
+        self.has_other_rules = False
         self._counters = counters
         self._word = _SILENCE
+        self._knows_goal = self._is_steered = False  # hub 0 has said it in this run
 
     def __repr__(self) -> str:
         return f"<Share {self.answered} of {self.places}>"
 
     @property
-    def goal(self) -> int:
-        return self._word.goal
-
-    @property
-    def crawled(self) -> int:
-        return self._word.crawled
-
-    @property
-    def left(self) -> int:
-        return self._word.left
-
-    @property
     def answered(self) -> int:
         return self._counters.crawled
 
-    @property
-    def is_held(self) -> bool:
-        return not (self.knows_goal and self.is_steered) or self.has_other_rules
-
-    @property
-    def has_other_rules(self) -> bool:
-        return self.knows_goal and self._word.rules != self.rules
-
-    @property
-    def is_met(self) -> bool:
-        return self.end == TARGET_MET
-
-    @property
-    def has_ended(self) -> bool:
-        return self.end == FINISHED
-
     def mark_steered(self) -> None:
         """This hub has carried out all orders of hub 0."""
-        self.is_steered = True
+        self._is_steered = True
+
+    def hold(self, rules: str) -> None:
+        """`rules`: the hash of those in force here."""
+        self.has_other_rules = self._knows_goal and self._word.rules != rules
+        self.is_held = not (self._knows_goal and self._is_steered) or self.has_other_rules
 
     def begin(self) -> None:
         """A session with hub 0 begins: nothing is heard in it yet."""
@@ -156,7 +131,8 @@ class Share:
     def hear(self, word: Word, out: int) -> None:
         """`out`: pages that are leased."""
         self.places = max(word.places, self.answered + out)
-        self._word, self.knows_goal = word, True
+        self.goal, self.crawled, self.left = word.goal, word.crawled, word.left
+        self._word, self._knows_goal = word, True
 
     def report(self, out: int, fresh: int, activity: int | None) -> Report:
         """`activity`: None: the hub is not quiet."""

@@ -1,10 +1,8 @@
 """Who may ask at an IP address, and when: both sides of a turn, without a clock or a bus.
 
 An address belongs to one hub for ever. Its owner has the clock, and the line of the hubs that want
-it, its own included. The first in line gets a turn. A turn lasts until another hub wants the
-address: then it ends after the request under way, but not before TURN_S. So hubs take turns,
-however many hosts each has there, and a hub that is alone sends one request after the other by the
-clock of its turn, without a message.
+it, its own included. The first in line gets a turn. A turn ends with the request that is under way
+TURN_S after its first one. So hubs take turns, however many hosts each has there.
 
 Invariants: of each address at most one hub has the turn, and it has one request under way at most.
 The owner gives no turn before the clock of the last one is known: all requests that it does not
@@ -48,13 +46,11 @@ class Turn(NamedTuple):
 
     from_at -- when the first request may leave
     pages -- with MAX_PAGES_PER_IP: of so many URLs; 0: the address is full
-    is_last -- another hub waits already
     """
 
     address: _Address
     from_at: _Seconds
     pages: _Pages
-    is_last: bool
 
 
 class Ended(NamedTuple):
@@ -71,14 +67,13 @@ class Turns(Letter, frozen=True):
     using -- addresses of the receiver's at which the sender has requests under way, and no others;
         None: this is not said
     ended, wishes -- to the owner: turns that have ended, and addresses for which hosts wait
-    turns, stops -- from the owner: turns, and addresses with a turn for which others wait
+    turns -- from the owner
     """
 
     using: list[_Address] | None = None
     ended: list[Ended] = []
     wishes: list[_Address] = []
     turns: list[Turn] = []
-    stops: list[_Address] = []
 
 
 Out = defaultdict[int, Turns]  # by hub, our own too: what is to be told to it
@@ -89,13 +84,11 @@ class _Clock:
     """An address of this hub.
 
     holder -- the hub that has the turn
-    is_stopped -- it knows that others wait
     pages -- counted and not used: by the holder, or by nobody yet
     """
 
     next_at: float
     holder: int | None = None
-    is_stopped: bool = False
     line: list[int] = field(default_factory=list)
     pages: int = 0
     is_full: bool = False
@@ -141,8 +134,7 @@ class Owner:
         for address in addresses:
             clock = self._clock(address)
             if clock.holder is None:
-                clock.holder, clock.pages, clock.is_stopped = hub, 0, False
-                self._offer(address, clock, now)
+                clock.holder, clock.pages = hub, 0
         if hub in self._unknown:
             self._unknown.remove(hub)
             self._known_at = now
@@ -198,22 +190,16 @@ class Owner:
         return clock
 
     def _offer(self, address: str, clock: _Clock, now: float) -> None:
-        """Give the turn to the first in line, or let its holder know that others wait."""
-        if clock.holder is not None:
-            if clock.line and not clock.is_stopped:
-                clock.is_stopped = True
-                self._out[clock.holder].stops.append(address)
-        elif not clock.line:
-            self._idle.append((now + self._ip_delay_s, address))
-        elif self._unknown:
+        """Give the turn to the first in line, if nobody has it."""
+        if clock.holder is not None or (clock.line and self._unknown):
             return
+        if not clock.line:
+            self._idle.append((now + self._ip_delay_s, address))
         elif self._has_cap and not clock.pages and not clock.is_full:
             self.uncounted.add(address)
         else:
             hub = clock.holder = clock.line.pop(0)
-            clock.is_stopped = bool(clock.line)
-            from_at = max(clock.next_at, now)
-            self._out[hub].turns.append(Turn(address, from_at, clock.pages, clock.is_stopped))
+            self._out[hub].turns.append(Turn(address, max(clock.next_at, now), clock.pages))
 
 
 @dataclass(slots=True, eq=False)
@@ -224,7 +210,7 @@ class _Asked:
     asked_at, wished_at -- when a host wanted it last, and when the owner was told so
     is_known -- the owner knows of the turn, in the session that is on
     is_used -- a request is under way
-    is_last -- the turn ends at `until`, TURN_S after its first request
+    until -- TURN_S after the first request of the turn: it ends then
     """
 
     owner: int
@@ -234,7 +220,6 @@ class _Asked:
     has_turn: bool = False
     is_known: bool = True
     is_used: bool = False
-    is_last: bool = False
     until: float = inf
     pages: int = 0
     is_full: bool = False
@@ -272,7 +257,7 @@ class Asker:
         asked = self._asked.get(address)
         if asked is not None and asked.has_turn and not asked.is_used and now >= asked.from_at:
             has_page = not self._has_cap or asked.pages > 0 or asked.is_full
-            if not has_page or (asked.is_last and now >= asked.until):
+            if not has_page or now >= asked.until:
                 self._end(address, asked)
                 asked = None
         if asked is None:
@@ -285,9 +270,8 @@ class Asker:
             return now + (AGAIN_S if self._is_exclusive else SOON_S)
         if now < asked.from_at:
             return asked.from_at
-        asked.until = min(asked.until, now + TURN_S)
         if self._is_exclusive:
-            asked.is_used = True
+            asked.is_used, asked.until = True, min(asked.until, now + TURN_S)
         else:
             asked.from_at = now
         return 0.0
@@ -331,24 +315,17 @@ class Asker:
 
     def turn(self, owner: int, turn: Turn) -> None:
         """The owner gives a turn, which nobody may want any more."""
-        address, from_at, pages, is_last = turn
+        address, from_at, pages = turn
         asked = self._asked.get(address)
         if asked is None:
             asked = self._asked[address] = _Asked(owner, from_at, from_at)
         elif asked.is_used:  # the owner is at fault
             return
         asked.has_turn, asked.is_used, asked.is_known = True, False, True
-        asked.from_at, asked.until, asked.is_last = from_at, inf, is_last
+        asked.from_at, asked.until = from_at, inf
         asked.pages, asked.is_full = pages, self._has_cap and not pages
         if self._is_exclusive:  # else its hosts ask again soon
             heappush(self._freed, (from_at, address))
-
-    def stop(self, address: str, now: float) -> None:
-        """Another hub waits for the address."""
-        asked = self._asked.get(address)
-        if asked is not None and asked.has_turn:
-            asked.is_last = True
-            self._end_if_over(address, asked, now)
 
     def leaves(self, owner: int) -> bool:
         """The session of `owner` has ended: drop its turns, but for requests under way.
@@ -409,9 +386,7 @@ class Asker:
         elif not asked.is_known:
             over_at = -inf
         else:
-            over_at = min(asked.from_at + GRACE_S, asked.until if asked.is_last else inf)
-            if not self._is_exclusive:  # a URL is leased just now
-                over_at = max(over_at, asked.from_at + SOON_S)
+            over_at = min(asked.from_at + GRACE_S, asked.until)
         if over_at <= max(now, asked.from_at):
             self._end(address, asked)
 

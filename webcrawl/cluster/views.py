@@ -9,15 +9,14 @@ What arrives is data: only names that this version knows are added.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from webcrawl.cluster.packets import Letter, Place
+from webcrawl.cluster.packets import Letter
 from webcrawl.frontier.counters import MOMENTARY, Counters
 
-State = Literal["running", "paused", "outage", "closing"]
 _Amount = Annotated[float, Meta(ge=0)]
 
 # Of each count that is sent: whether it is one by reason.
@@ -31,14 +30,11 @@ _IS_BY_REASON: Final = {
 class Count(Letter, frozen=True):
     """What a hub says of itself, once a second. 2,000 bytes usually.
 
-    place -- its process, for users
     pages_per_s, mbps -- since the `Count` before
     unapplied -- mail to other hubs that is not known to be applied there
     counts -- of `Counters`, by name
     """
 
-    place: Place
-    state: State
     elapsed_s: _Amount
     pages_per_s: _Amount
     mbps: _Amount
@@ -46,28 +42,13 @@ class Count(Letter, frozen=True):
     counts: dict[str, int | float | dict[str, int]]
 
 
-class HubLine(NamedTuple):
-    """One hub in a table; all but its number as it was last heard.
-
-    is_own -- it is the hub that shows the table
-    away_since -- UTC; "" while there is a session with it
-    """
-
-    hub: int
-    place: str
-    state: str
-    is_own: bool
-    pages: int
-    pages_per_s: float
-    pending: int
-    away_since: str
-
-
 class CrawlTotals(NamedTuple):
     """The crawl of all hubs, as hub `hub` knows it.
 
     counters -- the sum; requests under way are left out
     elapsed_s -- of the hub with the most
+    hubs -- their number
+    away -- those that are away, and since when, UTC
     """
 
     hub: int
@@ -76,38 +57,37 @@ class CrawlTotals(NamedTuple):
     mbps: float
     unapplied: int
     counters: Counters
-    hubs: tuple[HubLine, ...]
-
-    @property
-    def away(self) -> list[HubLine]:
-        return [line for line in self.hubs if line.away_since]
+    hubs: int
+    away: Mapping[int, str]
 
 
 class Views:
     """What hub `number` of `hubs` knows of all. Memory: one `Count` for each."""
 
-    def __init__(self, number: int, hubs: int, place: str, counters: Counters, time: str) -> None:
+    def __init__(self, number: int, hubs: int, counters: Counters, time: str) -> None:
         """`time`: now, UTC."""
         self._number = number
         self._hubs = hubs
-        self._place = place
         self._counters = counters
         self._measured: tuple[float, int, int] | None = None  # when; pages and bytes then
-        self._own = self._count("running", 0.0, 0)
+        self._own = Count(0.0, 0.0, 0.0, 0, {})
         # Replaced as a whole, never changed: the thread of the stats lines reads them.
         self._heard: Mapping[int, Count] = {}
         self._away: Mapping[int, str] = {hub: time for hub in range(hubs) if hub != number}
 
-    def measure(self, state: State, elapsed_s: float, unapplied: int, now: float) -> Count:
+    def measure(self, elapsed_s: float, unapplied: int, now: float) -> Count:
         """This hub now. 0.3 ms."""
-        c = self._counters
-        pages, size_bytes = c.crawled, c.wire_bytes
+        pages, size_bytes = self._counters.crawled, self._counters.wire_bytes
         before_at, pages_before, bytes_before = self._measured or (now, 0, 0)
         self._measured = now, pages, size_bytes
         over_s = now - before_at
-        pages_per_s = max(pages - pages_before, 0) / over_s if over_s > 0 else 0.0
-        mbps = max(size_bytes - bytes_before, 0) * 8e-6 / over_s if over_s > 0 else 0.0
-        self._own = self._count(state, elapsed_s, unapplied, pages_per_s, mbps)
+        self._own = Count(
+            elapsed_s=max(round(elapsed_s, 3), 0.0),
+            pages_per_s=_rate(pages - pages_before, over_s),
+            mbps=_rate((size_bytes - bytes_before) * 8e-6, over_s),
+            unapplied=unapplied,
+            counts=_counts_of(self._counters),
+        )
         return self._own
 
     @property
@@ -137,38 +117,13 @@ class Views:
             mbps=sum(count.mbps for count in here),
             unapplied=sum(count.unapplied for count in counts.values()),
             counters=_sum(counts.values()),
-            hubs=tuple(
-                self._line(hub, counts.get(hub), away.get(hub, "")) for hub in range(self._hubs)
-            ),
+            hubs=self._hubs,
+            away=away,
         )
 
-    def _count(
-        self,
-        state: State,
-        elapsed_s: float,
-        unapplied: int,
-        pages_per_s: float = 0.0,
-        mbps: float = 0.0,
-    ) -> Count:
-        rates = round(pages_per_s, 2), round(mbps, 3)
-        counts = _counts_of(self._counters)
-        return Count(self._place, state, max(round(elapsed_s, 3), 0.0), *rates, unapplied, counts)
 
-    def _line(self, hub: int, count: Count | None, away_since: str) -> HubLine:
-        is_own = hub == self._number
-        if count is None:
-            return HubLine(hub, "", "", is_own, 0, 0.0, 0, away_since)
-        counted = _sum([count])
-        return HubLine(
-            hub=hub,
-            place=count.place,
-            state=count.state,
-            is_own=is_own,
-            pages=counted.crawled,
-            pages_per_s=0.0 if away_since else count.pages_per_s,
-            pending=max(counted.pending, 0),
-            away_since=away_since,
-        )
+def _rate(count: float, over_s: float) -> float:
+    return round(max(count, 0) / over_s, 3) if over_s > 0 else 0.0
 
 
 def _counts_of(counters: Counters) -> dict[str, Any]:

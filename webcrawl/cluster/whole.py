@@ -19,11 +19,11 @@ from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.steering import OBEY_S, STEP_S, HubSteering, Process
 from webcrawl.cluster.streams import Clock
-from webcrawl.cluster.target import ACTIVITY_END, FINISHED, Leader, Reason, Report, Share, Word
+from webcrawl.cluster.target import ACTIVITY_END, Leader, Reason, Report, Share, Word
 from webcrawl.cluster.views import Count, Views
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.hub.server import FrontierServer
+from webcrawl.hub.server import FINISHED, FrontierServer
 from webcrawl.hub.wire import SteeringError
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,6 @@ class WholeCrawl:
     def step(self) -> None:
         """Once each STEP_S."""
         now = self._clock()
-        self.share.rules = self.process.rules
         if now >= self._counted_at + COUNT_S:
             self._counted_at = now
             self._send_to_all(self._measure())
@@ -142,6 +141,7 @@ class WholeCrawl:
             self._report()
         if self.away and (reason := _ENDS.get(self._recorded_end())):
             self._follow(reason, "The crawl has ended while this hub was away: %s")
+        self.share.hold(self.process.rules)
         if self._was_held and not self.share.is_held:
             self._server.places_changed()
             self.process.wake()
@@ -152,8 +152,7 @@ class WholeCrawl:
         self._say_what_is_waited_for(now)
 
     def _measure(self) -> Count:
-        state = self.process.state, self.process.elapsed_s, self._unapplied()
-        return self.views.measure(*state, self._clock())
+        return self.views.measure(self.process.elapsed_s, self._unapplied(), self._clock())
 
     # The target and the end
 
@@ -191,7 +190,7 @@ class WholeCrawl:
     def _own_report(self) -> Report:
         """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
         soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
-        fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
+        fresh = 0 if self.process.is_closing else min(self._frontier.fresh, soon)
         is_quiet = self._is_idle() and not self._unapplied()
         activity = self._activity() if is_quiet else None
         report = self.share.report(self._server.out, fresh, activity)

@@ -93,7 +93,7 @@ class Hub:
         local = server.behind
         assert isinstance(local, LocalFrontier)
         if several is not None:
-            self._join_others(several, local, config.place())
+            self._join_others(several, local)
         self._checkpoints = crawl.checkpoints = config.checkpoints_from(
             *(settings, claim, local),
             serves=lambda: self._service.sessions.serves,
@@ -104,12 +104,11 @@ class Hub:
         self._crawler.signals.connect(self.crawl_closing, crawl_closing)
         self._crawler.signals.connect(self.spider_closed, signals.spider_closed)
 
-    def _join_others(self, several: SeveralHubs, frontier: LocalFrontier, place: str) -> None:
+    def _join_others(self, several: SeveralHubs, frontier: LocalFrontier) -> None:
         from webcrawl.extensions.hubprocess import HubProcess  # noqa: PLC0415  (as above)
 
         several.join(
             *(self._server, frontier, HubProcess(self._crawler)),
-            place=place,
             utc=utc_now,
             recorded_end=lambda: self._ownership.end_elsewhere,
         )

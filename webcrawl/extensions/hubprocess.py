@@ -17,7 +17,6 @@ from scrapy.crawler import Crawler
 
 from webcrawl.base.wording import counted
 from webcrawl.cluster.steering import OF_ALL
-from webcrawl.cluster.views import State
 from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.scrapy_private import reads_seeds
@@ -40,8 +39,8 @@ class HubProcess:
         self._hashed: tuple[Sequence[HostRule], str] = (), ""
 
     @property
-    def state(self) -> State:
-        return crawl_of(self._crawler).state
+    def is_closing(self) -> bool:
+        return crawl_of(self._crawler).is_closing
 
     @property
     def elapsed_s(self) -> float:

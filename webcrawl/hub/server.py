@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
@@ -41,47 +41,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FINISHED: Final = "finished"  # why a crawl ends by itself
+
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
 _NO_TARGET = 1 << 62
 _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
-class TargetShare(Protocol):
-    """A crawl with several hubs (`cluster.target.Share`), of which this frontier is one.
+class Part:
+    """A part of a crawl with several hubs, as hub 0 has said: that of this frontier.
 
     goal -- pages of the whole crawl; 0: no target
-    crawled -- answered pages of the whole crawl, as last known
-    answered, places -- answered pages of this hub, and how many they may be
-    left -- places that no hub has
-    is_met -- the target is met
+    crawled, left -- answered pages of the whole crawl, and places that no hub has
+    places -- how many answered pages this hub may have
     is_held -- no lease is given before hub 0 has said how the crawl is steered
-    has_ended -- all hubs are finished: until then, none is
+    end -- why the crawl has ended in all hubs: until then, none is finished
     """
 
-    @property
-    def goal(self) -> int: ...
-
-    @property
-    def crawled(self) -> int: ...
-
-    @property
-    def answered(self) -> int: ...
-
-    @property
-    def places(self) -> int: ...
-
-    @property
-    def left(self) -> int: ...
-
-    @property
-    def is_met(self) -> bool: ...
-
-    @property
-    def is_held(self) -> bool: ...
-
-    @property
-    def has_ended(self) -> bool: ...
+    def __init__(self, answered: int) -> None:
+        self.goal = self.crawled = self.left = 0
+        self.places = answered
+        self.is_held = True
+        self.end = ""
 
 
 class FrontierServer(Frontier):
@@ -105,7 +87,7 @@ class FrontierServer(Frontier):
         self.is_ending = False
         self._frontier = frontier
         self.target = target
-        self.whole: TargetShare | None = None
+        self.whole: Part | None = None
         self.orders = Orders()
         self._grace_s = grace_s
         self.out = 0
@@ -203,7 +185,7 @@ class FrontierServer(Frontier):
     @property
     def is_met(self) -> bool:  # type: ignore[override]
         if self.whole is not None:
-            return self.whole.is_met
+            return self.whole.end == TARGET_MET
         return bool(self.target) and self.counters.crawled >= self.target
 
     @property
@@ -223,7 +205,7 @@ class FrontierServer(Frontier):
 
     def is_finished(self) -> bool:
         if self.whole is not None:
-            return self.whole.has_ended
+            return self.whole.end == FINISHED
         return self._frontier.is_finished()
 
     async def inspect(self, look: Callable[[Inspection], T]) -> T:
@@ -284,7 +266,7 @@ class FrontierServer(Frontier):
         whole = self.whole
         if whole is None:
             return self.target - self.lowest_target if self.target else _NO_TARGET
-        return whole.places - whole.answered - self.out if whole.goal else _NO_TARGET
+        return whole.places - self.lowest_target if whole.goal else _NO_TARGET
 
     def places_changed(self) -> None:
         """`whole` has other places for this machine."""

@@ -122,11 +122,10 @@ def visits_line(counters: Counters) -> str:
 
 def hubs_text(whole: CrawlTotals) -> str:
     """The hubs of a crawl, and those that are away."""
-    hubs = len(whole.hubs)
     if not whole.away:
-        return f"all {hubs} hubs"
-    away = ", ".join(f"hub {each.hub} is away since {each.away_since}" for each in whole.away)
-    return f"{hubs - len(whole.away)} of {hubs} hubs ({away})"
+        return f"all {whole.hubs} hubs"
+    away = ", ".join(f"hub {hub} is away since {since}" for hub, since in whole.away.items())
+    return f"{whole.hubs - len(whole.away)} of {whole.hubs} hubs ({away})"
 
 
 def whole_line(whole: CrawlTotals) -> str:
@@ -142,7 +141,7 @@ def whole_summary(whole: CrawlTotals) -> list[str]:
     """The lines below the summary of a hub: what all have done."""
     lines = [
         "",
-        f"Above: hub {whole.hub} of {len(whole.hubs)}. The whole crawl:",
+        f"Above: hub {whole.hub} of {whole.hubs}. The whole crawl:",
         *summary(whole.counters, whole.elapsed_s),
     ]
     if whole.away:
@@ -159,7 +158,7 @@ def whole_values(whole: CrawlTotals) -> dict[str, Any]:
         "mbps": round(whole.mbps, 3),
         "unapplied": whole.unapplied,
         "counts": named_counts(whole.counters),
-        "hubs": [each._asdict() for each in whole.hubs],
+        "hubs": [{"hub": n, "away_since": whole.away.get(n, "")} for n in range(whole.hubs)],
     }
 
 

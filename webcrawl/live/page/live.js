@@ -192,21 +192,8 @@ function show(snapshot, isFirst) {
 function showHubs(crawl) {
   byId("whole").hidden = !crawl;
   if (!crawl) return;
-  const away = crawl.hubs.filter((each) => each.away_since).map((each) => each.hub);
-  say(byId("away"), away.length ? `Away: hub ${away.join(", hub ")}. Counted as last heard.` : "All hubs are there.");
-  const cells = () => {
-    const head = make("th");
-    head.scope = "row";
-    head.append(make("span"), make("span", "tag", "this hub"));
-    return [head, make("td"), ...Array.from({ length: 3 }, () => make("td", "n"))];
-  };
-  table("hubs", crawl.hubs, cells, ([head, state, ...numbers], each) => {
-    say(head.children[0], plain(`${each.hub} ${each.place}`));
-    head.children[1].hidden = !each.is_own;
-    say(state, plain(each.away_since ? `away since ${each.away_since}` : each.state));
-    state.className = each.away_since ? "bad" : "";
-    [each.pages, each.pages_per_s, each.pending].forEach((value, i) => say(numbers[i], number(value)));
-  });
+  const away = crawl.hubs.filter((each) => each.away_since).map((each) => `hub ${each.hub} since ${each.away_since}`);
+  say(byId("away"), plain(`This is hub ${crawl.hub} of ${crawl.hubs.length}. ${away.length ? `Away: ${away.join(", ")}. Counted as last heard.` : "All are there."}`));
 }
 
 function showSpeed(snapshot, counts, isFirst, own) {

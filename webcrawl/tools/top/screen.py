@@ -18,7 +18,6 @@ from rich.text import Text
 from webcrawl.base.wording import counted, size_text
 
 _STATES: Final = ("ready", "leased", "snoozed", "parked", "waiting", "deferred", "idle", "retired")
-_HUBS_MAX: Final = 12
 Values = Mapping[str, Any]
 
 
@@ -31,7 +30,9 @@ def screen(snapshot: Values) -> Group:
     """The most important lines come first: a low terminal shows less of the lists of hosts."""
     s = snapshot
     whole = s.get("whole")
-    hubs = [] if whole is None else [_row("All hubs", _totals(whole)), *_hubs(whole["hubs"]), ""]
+    hubs: list[RenderableType] = []
+    if whole is not None:
+        hubs = [_row("All hubs", [*_totals(whole), _hubs(whole["hubs"])]), ""]
     return Group(
         _title(s),
         *hubs,
@@ -103,20 +104,9 @@ def _totals(s: Values) -> Iterator[str]:
         yield f"target {s['target']:,}{left}"
 
 
-def _hubs(hubs: list[dict[str, Any]]) -> Iterator[RenderableType]:
-    """A table of the first hubs, and the number of the others."""
-    table = _table("Hub", "pages", "pages/s", "URLs queued")
-    table.add_column("state", no_wrap=True)
-    for each in hubs[:_HUBS_MAX]:
-        state = f"away {each['away_since']}" if each["away_since"] else each["state"]
-        table.add_row(
-            f"{each['hub']} {in_ascii(each['place'])}",
-            *(f"{each['pages']:,}", f"{each['pages_per_s']:,.1f}", f"{each['pending']:,}"),
-            in_ascii(f"{state}, here" if each["is_own"] else state),
-        )
-    yield table
-    if more := hubs[_HUBS_MAX:]:
-        yield f" {counted(len(more), 'more hub')}: the live page has all"
+def _hubs(hubs: list[dict[str, Any]]) -> str:
+    away = [f"hub {each['hub']} since {each['away_since']}" for each in hubs if each["away_since"]]
+    return f"away: {in_ascii(', '.join(away))}" if away else f"all {len(hubs)} are there"
 
 
 def _stages(stages: list[dict[str, Any]]) -> Table:
