@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from webcrawl.frontier.core import CrawlState
 from webcrawl.frontier.mailbox import Mail, decode_all
 
-_ROWS_BYTES = 1 << 20
+_ROWS, _ROWS_BYTES = 500, 1 << 20
+
+
+def numbered(state: CrawlState, to: int) -> list[tuple[int, Mail]]:
+    """The mail that is kept for hub `to`, each with its number."""
+    first = state.outbox.get(to, (1, 0))[0]
+    mail: list[tuple[int, Mail]] = []
+    after = first - 1
+    while (packed := state.packed(to, after, _ROWS, _ROWS_BYTES)).number:
+        mail += enumerate(decode_all(packed.data), packed.first)
+        after = mail[-1][0]
+    return [each for each in mail if each[0] >= first]
 
 
 def unsent(state: CrawlState, to: int, after: int, limit: int) -> list[Mail]:
     """The mail for hub `to` behind number `after`, as of the last commit."""
-    mail: list[Mail] = []
-    while len(mail) < limit:
-        packed = state.packed(to, after, limit - len(mail), _ROWS_BYTES)
-        if not packed.number:
-            break
-        mail += decode_all(packed.data)
-        after = packed.first + packed.number - 1
-    return mail
+    return [mail for number, mail in numbered(state, to) if number > after][:limit]
 
 
 def receive(state: CrawlState, sender: int, first: int, mail: Sequence[Mail], now: float) -> int:

@@ -42,7 +42,7 @@ MESSAGES = [
 ]
 RECORDS = [
     json.encode(CrawlRecord("1", "name", "h")),
-    json.encode(OwnerRecord("name", "owner", 3)),
+    json.encode(OwnerRecord("name", "owner")),
 ]
 GARBAGE = [
     *(b"", b"\x00", NO_UNICODE, NESTED),

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.frontier import FOREVER, link, memory_frontier
-from tests.mailing import receive, unsent
+from tests.mailing import numbered, receive
 from tests.properties.test_frontier_properties import SETUPS, Setup, World, seeds
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.database import Database
@@ -76,8 +76,8 @@ class Hub:
     ends: list[tuple[float, int, Lease]]
     clock: float
 
-    async def unsent(self, to: int, after: int, limit: int) -> list[Mail]:
-        return await self.frontier.call(lambda state: unsent(state, to, after, limit), moves=False)
+    async def kept(self, to: int) -> list[tuple[int, Mail]]:
+        return await self.frontier.call(lambda state: numbered(state, to), moves=False)
 
     async def receive(self, sender: int, number: int, mail: list[Mail], now: float) -> int:
         at = now + self.clock
@@ -91,7 +91,7 @@ class Others:
     world: SharedWorld
     hub: int
 
-    def hub_of(self, host: str) -> int | None:
+    def __call__(self, host: str) -> int | None:
         hub = self.world.hub_of[host]
         return None if hub == self.hub else hub
 
@@ -111,7 +111,7 @@ class Cluster:
         clocks = [world.random.choice([1.0, 5_000.0]) for _ in range(hubs)]
         self.hubs = [Hub(n, self.make(n, clocks[n]), [], clocks[n]) for n in range(hubs)]
         # (sender, receiver, number of the first mail or watermark, mail or None)
-        self.under_way: list[tuple[int, int, int, list[Mail] | None]] = []
+        self.under_way: list[tuple[int, int, int, int, list[Mail]]] = []
         self.turn = 0
 
     def make(self, hub: int, now: float) -> LocalFrontier:
@@ -192,10 +192,13 @@ class Cluster:
         for hub in self.hubs:
             for to, (first, last) in hub.frontier.outbox.items():
                 if last >= first and random.random() < 0.3:
-                    after = random.randint(first - 1, last)
-                    mail = await hub.unsent(to, after, random.randint(1, 6))
-                    assert len(mail) <= last - after
-                    self.under_way.append((hub.number, to, after + 1, mail))
+                    kept = await hub.kept(to)
+                    at = random.randrange(len(kept))
+                    before = kept[at - 1][0] if at else first - 1
+                    number = kept[at][0]
+                    some = enumerate(kept[at : at + random.randint(1, 6)])
+                    mail = [each for n, (its, each) in some if its == number + n]  # of one run
+                    self.under_way.append((hub.number, to, before, number, mail))
         while self.under_way and random.random() < 0.6:
             letter = self.under_way.pop(random.randrange(len(self.under_way)))
             if random.random() < 0.2:
@@ -204,14 +207,15 @@ class Cluster:
                 await self.arrive(*letter, now)
 
     async def arrive(
-        self, sender: int, to: int, number: int, mail: list[Mail] | None, now: float
+        self, sender: int, to: int, behind: int, number: int, mail: list[Mail], now: float
     ) -> None:
+        """`mail` has the numbers from `number` on, and comes next behind number `behind`."""
         hub = self.hubs[to]
-        if mail is None:
+        if not mail:
             await hub.frontier.call(lambda state: state.sent(sender, number))
             return
         before = hub.frontier.inbox.get(sender, 0)
-        if number > before + 1:  # a session with a gap has ended
+        if behind > before:  # a session with a gap has ended
             return
         if self.folder is not None and self.random.random() < 0.05:
             await self.killed_in_receive(hub, sender, number, mail, now)
@@ -219,10 +223,10 @@ class Cluster:
         else:
             after = await hub.receive(sender, number, mail, now)
         assert after == hub.frontier.inbox.get(sender, 0) >= before
-        for each in mail[before + 1 - number :] if after > before else ():
+        for each in mail[max(before + 1 - number, 0) :] if after > before else ():
             if isinstance(each, RobotsAnswered):
                 self.world.rules_arrive(each)
-        self.under_way.append((to, sender, after, None))
+        self.under_way.append((to, sender, 0, after, []))
 
     async def killed_in_receive(
         self, hub: Hub, sender: int, number: int, mail: list[Mail], now: float

@@ -24,7 +24,7 @@ from tests.sim.processes import copy_frontier, kill_frontier
 from tests.sim.web import UTC_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster import courier, letters
-from webcrawl.cluster.buckets import OtherHubs, hub_of
+from webcrawl.cluster.buckets import hub_of, other_hubs
 from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import BATCHES_MAX, KEPT_S, PAUSE_S, Courier
@@ -56,13 +56,13 @@ class Hub:
     def start(self) -> None:
         self.bus = SimBus(self.net)
         self.peers = peers_of(self.bus, self.claim)
-        partition = OtherHubs(self.number, self.hubs)
+        partition = other_hubs(self.number, self.hubs)
         self.frontier = LocalFrontier(self.folder, now=now(), utc_s=UTC_S, partition=partition)
         self._watch(self.frontier)
         self.courier = Courier(
             self.peers,
             self.frontier,
-            is_ours=lambda host: partition.hub_of(host) is None,
+            is_ours=lambda host: partition(host) is None,
             on_applied=lambda: None,
             clock=now,
         )

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from webcrawl.cluster.buckets import BUCKETS, OtherHubs, bucket_of, hub_of
+from webcrawl.cluster.buckets import BUCKETS, bucket_of, hub_of, other_hubs
 
 HOSTS = [f"www.example{n}.co.uk" for n in range(1000)]
 
@@ -50,5 +50,5 @@ def test_the_bucket_of_a_host_never_changes(host: str, bucket: int) -> None:
 def test_a_hub_sees_only_other_hubs() -> None:
     for host in HOSTS[:100]:
         own = hub_of(host, 4)
-        seen = [OtherHubs(number, 4).hub_of(host) for number in range(4)]
+        seen = [other_hubs(number, 4)(host) for number in range(4)]
         assert seen == [None if number == own else own for number in range(4)]

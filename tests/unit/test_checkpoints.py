@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tests.contracts.frontier import link
 from tests.mailing import receive
 from webcrawl.cluster import checkpoints
-from webcrawl.cluster.buckets import OtherHubs, hub_of
+from webcrawl.cluster.buckets import hub_of, other_hubs
 from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
@@ -84,7 +84,7 @@ def host_in(hub: int) -> str:
 
 def hub_in(jobdir: Path) -> LocalFrontier:
     policy = Policy(politeness=Politeness(0.0, 0.0))
-    return LocalFrontier(jobdir, policy, partition=OtherHubs(HUB, HUBS))
+    return LocalFrontier(jobdir, policy, partition=other_hubs(HUB, HUBS))
 
 
 async def put(frontier: LocalFrontier, *names: str, hub: int = HUB) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.cluster.buckets import OtherHubs, hub_of
+from webcrawl.cluster.buckets import hub_of, other_hubs
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.config.joining import claim
 from webcrawl.frontier.base import Policy
@@ -27,7 +27,7 @@ HUB, HUBS = 1, 3
 @pytest.fixture
 def jobdir(tmp_path: Path) -> Path:
     async def begin() -> None:
-        frontier = LocalFrontier(tmp_path, Policy(), partition=OtherHubs(HUB, HUBS))
+        frontier = LocalFrontier(tmp_path, Policy(), partition=other_hubs(HUB, HUBS))
         await frontier.put([Link(url_of(hub), host_of(hub)) for hub in range(HUBS)], 1.0)
         await frontier.close()
 

@@ -48,11 +48,11 @@ def test_a_hub_that_was_killed_is_restored_after_a_while_and_one_that_has_ended_
     assert time.now == SILENCE_S
 
 
-def bus_of(hubs: int, epoch: int = 4, version: str = "1") -> Records:
+def bus_of(hubs: int, version: str = "1") -> Records:
     records = Records()
     crawl = CrawlRecord(version, "A", "hash", hubs)
     records.entries[CRAWL] = Entry(json.encode(crawl), 1)
-    owner = OwnerRecord("A", "one", epoch, is_free=True)
+    owner = OwnerRecord("A", "one", is_free=True)
     records.entries[hub_subject(1)] = Entry(json.encode(owner), 2)
     return records
 

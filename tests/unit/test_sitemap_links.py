@@ -52,7 +52,7 @@ class Others:
     def __init__(self, own: int) -> None:
         self.own = own
 
-    def hub_of(self, host: str) -> int | None:
+    def __call__(self, host: str) -> int | None:
         hub = int(not host.startswith("a"))
         return None if hub == self.own else hub
 

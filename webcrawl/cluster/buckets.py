@@ -9,6 +9,7 @@ Addresses and names without a dot are their own domain (`parse.domains`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Final
 
@@ -34,14 +35,11 @@ def hub_of(host: str, hubs: int) -> int:
     return ((bucket_of(host) + 1) * hubs - 1) // BUCKETS
 
 
-class OtherHubs:
-    """A `frontier.mailbox.Partition`: the hubs of a crawl except hub `number`."""
+def other_hubs(number: int, hubs: int) -> Callable[[str], int | None]:
+    """A `frontier.mailbox.Partition`: which hub has a host, except hub `number`."""
 
-    def __init__(self, number: int, hubs: int) -> None:
-        self._number = number
-        self._hubs = hubs
+    def hub(host: str) -> int | None:
+        found = hub_of(host, hubs)
+        return None if found == number else found
 
-    def hub_of(self, host: str) -> int | None:
-        """The hub that has a canonical `host`; None if it is our own."""
-        hub = hub_of(host, self._hubs)
-        return None if hub == self._number else hub
+    return hub

@@ -95,7 +95,7 @@ async def claim_number(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:
         found, revision = await read(bus, hub_subject(number), OwnerRecord)
         if found is not None and found.crawl == crawl.id and found.owner != claimant:
             continue
-        mine = json.encode(OwnerRecord(crawl.id, claimant, 0, is_free=True))
+        mine = json.encode(OwnerRecord(crawl.id, claimant, is_free=True))
         if await bus.put(hub_subject(number), mine, revision) is not None:
             return Claim(crawl.id, number, crawl.hubs)
     raise Refused(

@@ -1,7 +1,7 @@
 """Which process is which hub: records on the bus, changed by compare-and-set.
 
 - `crawl`: its ID, version, the hash of its settings, the number of hubs, and the reason of its end
-- `hub.K`: the process that owns hub K, with an epoch that grows with each owner
+- `hub.K`: the process that owns hub K
 
 The hub renews its record with each `check`, and serves only until SILENCE_S after the last renewal
 began. It waits SILENCE_S and the longest fetch before it serves, if another owner may still fetch:
@@ -63,7 +63,6 @@ class OwnerRecord(Struct, frozen=True):
 
     crawl: str
     owner: str
-    epoch: int
     is_free: bool = False
 
 
@@ -109,7 +108,8 @@ class Ownership:
         self._bus = bus
         self._crawl = crawl
         self._key = hub_subject(number)
-        self._mine = OwnerRecord(crawl.id, owner, 0)
+        self._mine = OwnerRecord(crawl.id, owner)
+        self._has_owned = False
         self._revision = 0  # of the owner's record with `_mine`; 0: not claimed
         self._pause_s = pause_s
         self._must_wait = not is_new  # before the next claim serves
@@ -119,7 +119,7 @@ class Ownership:
         self._foreign: tuple[list[int], float] | None = None
 
     def __repr__(self) -> str:
-        return f"<Ownership of {self._crawl.id}, epoch {self._mine.epoch}>"
+        return f"<Ownership of {self._crawl.id}{', claimed' if self._revision else ''}>"
 
     async def check(self) -> float:
         """Claim or renew. Until when this process may serve: a time in the past if it may not.
@@ -166,21 +166,20 @@ class Ownership:
         if crawl is not None and crawl.id != self._crawl.id:
             self._must_wait = found is None or not found.is_free
         elif found is not None and found.crawl == self._crawl.id:
-            if found.owner != self._mine.owner and self._mine.epoch:
+            if found.owner != self._mine.owner and self._has_owned:
                 raise Refused(
                     f"another process has taken over the crawl {self._crawl.id}: two have copies of"
                     " its JOBDIR, and this one ends"
                 )
             self._must_wait = not found.is_free and found.owner != self._mine.owner
-        elif self._mine.epoch:
+        elif self._has_owned:
             self._must_wait = True  # the records are lost
         if crawl != self._crawl and not await self._put_crawl(revision):
             return  # another process was faster
-        mine = replace(self._mine, epoch=max(self._mine.epoch, found.epoch if found else 0) + 1)
-        taken = await self._bus.put(self._key, json.encode(mine), owned)
+        taken = await self._bus.put(self._key, json.encode(self._mine), owned)
         if taken is None:
             return
-        self._mine, self._revision = mine, taken
+        self._revision, self._has_owned = taken, True
         if self._must_wait:
             self._serves_from = now + self._pause_s
             logger.info("The hub serves in %.0f s: fetchers may still fetch", self._pause_s)

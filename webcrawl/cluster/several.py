@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
-from webcrawl.cluster.buckets import OtherHubs
+from webcrawl.cluster.buckets import other_hubs
 from webcrawl.cluster.bus import Bus, cancel_all, repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import PAUSE_S, Courier
@@ -49,7 +49,7 @@ class SeveralHubs:
         self.bus = bus
         self.claim = claim
         self.addresses = addresses
-        self.partition = OtherHubs(claim.number, claim.hubs)
+        self.partition = other_hubs(claim.number, claim.hubs)
         self.peers = Peers(
             bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
         )
@@ -82,7 +82,7 @@ class SeveralHubs:
         self.courier = Courier(
             self.peers,
             frontier,
-            is_ours=lambda host: partition.hub_of(host) is None,
+            is_ours=lambda host: partition(host) is None,
             on_applied=wake,
             clock=clock,
         )

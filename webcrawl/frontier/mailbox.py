@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -53,11 +53,8 @@ _NONE: Final = (1, 0)  # the numbers of an outbox without mail
 JUMP: Final = 1 << 30  # more mail than a hub sends in a second
 
 
-class Partition(Protocol):
-    """The other hubs, as one hub sees them."""
-
-    def hub_of(self, host: str) -> int | None:
-        """The hub that has a canonical `host`; None if it is our own."""
+# The other hubs: the one that has a canonical host; None if it is our own.
+Partition = Callable[[str], int | None]
 
 
 class _Mail(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -176,7 +173,7 @@ class Mailbox:
 
     def hub_of(self, host: str) -> int | None:
         """The hub of a foreign `host`; None if the host is ours."""
-        return None if self._partition is None else self._partition.hub_of(host)
+        return None if self._partition is None else self._partition(host)
 
     def numbers(self) -> dict[str, Any]:
         """JSON values for the next run."""
@@ -215,11 +212,8 @@ class Mailbox:
             self._write(hub, last, mail[half:])
 
     def packed(self, hub: int, after: int, limit: int, limit_bytes: int) -> Packed:
-        """The mail of the last commit behind number `after`: `limit` at most, in `limit_bytes`
-        unless the first row is larger, and of one run.
-
-        `first` is `after` + 1, or higher if mail was deleted or another run begins. 1 µs for each
-        row.
+        """The rows with mail behind number `after`: of `limit` mails at most, in `limit_bytes`,
+        unless the first row is larger; and of one run. 1 µs for each row.
         """
         parts: list[bytes] = []
         count = size_bytes = 0
@@ -227,10 +221,7 @@ class Mailbox:
         for row in self._rows(hub, after):
             new, begin = _items(row.data)
             if not parts:
-                after = max(after, row.after)
-                if row.after < after or new > limit:  # a part of the row
-                    some = decode_all(row.data)[after - row.last :][:limit]
-                    return Packed(len(some), encode(some), after + 1)
+                after = row.after
             elif row.after > after + count:
                 break
             size_bytes += len(row.data)

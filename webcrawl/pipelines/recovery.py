@@ -96,7 +96,7 @@ class Recovery:
 
     def _is_ours(self, host: str) -> bool:
         hubs = self._crawl.several
-        return hubs is None or hubs.partition.hub_of(host) is None
+        return hubs is None or hubs.partition(host) is None
 
     async def _recover(self) -> None:
         """Recover the files of dead processes. OSError."""
