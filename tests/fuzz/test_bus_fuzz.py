@@ -37,8 +37,8 @@ MESSAGES = [
     encode(Packet("name.1", 1, 0, 1.0, 1.0, b"name")),
     encode(Hello("name", "place", "crawl", "h", "", 0, "name.1", 1.0)),
     encode(BriefPart("name", 0, 1, encode(BRIEF))),
-    encode(PeerHello("crawl", "1.name", False, 1.0)),
-    encode(PeerWelcome("1.name", False, 1.0, 1.0)),
+    encode(PeerHello("crawl", "1.name", 1.0)),
+    encode(PeerWelcome("1.name", 1.0, 1.0)),
 ]
 RECORDS = [
     json.encode(CrawlRecord("1", "name", "h")),

@@ -43,10 +43,8 @@ class World:
             self.ways[here, there] = deque()
         for here, there in (pair, pair[::-1]):
             hub = self.hubs[here]
-            was_lost = (there, here) in self.lost
-            used, wished = hub.asker.begin(there, was_lost=was_lost)
-            if was_lost:
-                hub.unsent = {a for a in hub.unsent if owner_of(a) != there}
+            hub.out.pop(there, None)
+            used, wished = hub.asker.begin(there)
             self.ways[here, there].append(Turns(using=used, wishes=wished))
         self.lost -= {pair, pair[::-1]}
 

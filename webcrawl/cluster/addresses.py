@@ -216,12 +216,11 @@ class HubAddresses:
 
     # Sessions
 
-    def _begins(self, hub: int, was_lost: bool) -> None:
+    def _begins(self, hub: int) -> None:
         with self._lock:
-            used, wished = self._asker.begin(hub, was_lost=was_lost)
+            self._out.pop(hub, None)
+            used, wished = self._asker.begin(hub)
         self._peers.send(hub, Turns(using=used, wishes=wished))
-        if was_lost:
-            self._on_recall()
 
     def _ends(self, hub: int) -> None:
         """What is leased and not sent must come back: the owner may call this hub lost, in time."""

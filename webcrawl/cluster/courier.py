@@ -131,7 +131,7 @@ class Courier:
 
     # The receiver
 
-    def _begin(self, hub: int, was_lost: bool) -> None:
+    def _begin(self, hub: int) -> None:
         self._said.pop(hub, None)
         self._ends[hub] = self._frontier.inbox.get(hub, 0)
         self._say_applied(hub)

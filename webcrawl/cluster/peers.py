@@ -54,13 +54,11 @@ class PeerHello(Struct, frozen=True, array_like=True, tag=True):
     """The hub asks for a session.
 
     crawl -- its ID
-    has_lost -- it has called the other one lost since the session before
     sent_at -- monotonic, of the sender
     """
 
     crawl: str
     session: SessionName
-    has_lost: bool
     sent_at: float
 
 
@@ -68,7 +66,6 @@ class PeerWelcome(Struct, frozen=True, array_like=True, tag=True):
     """The answer to `PeerHello`, of which `echo` is the `sent_at`."""
 
     session: SessionName
-    has_lost: bool
     echo: float
     sent_at: float
 
@@ -91,7 +88,6 @@ class _Peer:
 
     session -- the name of the session that is on, or is asked for; "": none
     stream -- of the session that is on; None: none is
-    was_lost -- what the other hub said of this one when it asked
     away -- ticks since the last session
     is_lost -- it was called lost since the last session
     said_at -- when each line of the log was said
@@ -100,7 +96,6 @@ class _Peer:
     hub: int
     session: str = ""
     stream: Stream | None = None
-    was_lost: bool = False
     away: int = 0
     is_lost: bool = False
     said_at: dict[str, float] = field(default_factory=dict)
@@ -111,8 +106,7 @@ class Listener:
     """What one part of this hub does with sessions and letters. Each is told the hub's number.
 
     letters -- the kinds of letters that are its own
-    begin -- a session begins; and whether the other hub had called this one lost: then requests at
-        addresses and quotas that this hub had from the other one are not its own any more
+    begin -- a session begins
     end -- a session has ended. The other hub may call this one lost as soon as SILENCE_S and the
         longest fetch are over: what is not sent by then is not this hub's to send
     lost -- the session has been away for so long that all which the hub's fetchers had under way
@@ -120,7 +114,7 @@ class Listener:
     """
 
     letters: Letters
-    begin: Callable[[int, bool], None] = lambda hub, was_lost: None
+    begin: Callable[[int], None] = lambda hub: None
     end: Callable[[int], None] = lambda hub: None
     lost: Callable[[int], None] = lambda hub: None
 
@@ -226,13 +220,12 @@ class Peers:
         peer.away += 1
         if peer.away > self._lost_ticks and not peer.is_lost:
             peer.is_lost = True
-            peer.session = ""  # what was asked for does not say so
             logger.warning("Hub %d is away", peer.hub)
             for listener in self._listeners:
                 listener.lost(peer.hub)
         if peer.hub < self.number:
             peer.session = peer.session or f"{self.number}.{self._new_name()}"
-            self._send(peer, PeerHello(self._crawl, peer.session, peer.is_lost, self._clock()))
+            self._send(peer, PeerHello(self._crawl, peer.session, self._clock()))
 
     # Messages
 
@@ -250,9 +243,9 @@ class Peers:
                 self._receive(peer, message)
             case PeerHello():
                 self._greet(peer, message)
-            case PeerWelcome(session, has_lost, echo, sent_at):
+            case PeerWelcome(session, echo, sent_at):
                 if session == peer.session and peer.stream is None and peer.hub < self.number:
-                    self._begin(peer, echo, sent_at, has_lost)
+                    self._begin(peer, echo, sent_at)
             case Over(session):
                 if session == peer.session and peer.stream is not None:
                     self._end(peer)
@@ -263,16 +256,15 @@ class Peers:
         if peer.hub < self.number or (peer.stream is not None and peer.session == hello.session):
             return  # it was late
         self._end(peer)
-        peer.session, peer.was_lost = hello.session, hello.has_lost
-        times = (hello.sent_at, self._clock())
-        self._send(peer, PeerWelcome(hello.session, peer.is_lost, *times))
+        peer.session = hello.session
+        self._send(peer, PeerWelcome(hello.session, hello.sent_at, self._clock()))
 
     def _receive(self, peer: _Peer, packet: Packet) -> None:
         is_asker = peer.hub > self.number
         if packet.session != peer.session or (peer.stream is None and not is_asker):
             self._send(peer, Over(packet.session))
             return
-        stream = peer.stream or self._begin(peer, packet.echo, packet.sent_at, peer.was_lost)
+        stream = peer.stream or self._begin(peer, packet.echo, packet.sent_at)
         try:
             stream.receive(packet)
         except Exception as error:  # of the letter, or our own in carrying it out
@@ -284,7 +276,7 @@ class Peers:
             self._send(peer, Over(packet.session))
             self._end(peer)
 
-    def _begin(self, peer: _Peer, echo: float, sent_at: float, was_lost: bool) -> Stream:
+    def _begin(self, peer: _Peer, echo: float, sent_at: float) -> Stream:
         self._say(peer, logging.INFO, "A session with hub %d begins")
         stream = Stream(partial(self._send, peer), self._clock, lambda data, _: self._decode(data))
         stream.connect(
@@ -294,7 +286,7 @@ class Peers:
         stream.begin(peer.session, 0, echo, sent_at)
         stream.confirm()  # it begins at the other end
         for listener in self._listeners:
-            listener.begin(peer.hub, was_lost)
+            listener.begin(peer.hub)
         return stream
 
     def _hear(self, hub: int, letter: Letter) -> None:

@@ -32,7 +32,7 @@ AGAIN_S: Final = 5.0  # a host that waits asks again so often, if it is not told
 SOON_S: Final = 0.2  # as AGAIN_S, without clocks of addresses: such a host is not told
 WISH_S: Final = 15.0  # a wish that nobody has repeated for so long is forgotten
 GRACE_S: Final = 2.0  # a turn that is not used for so long goes back
-TURN_S: Final = 1.0  # turns of one request would slow an address down where IP_DELAY is short
+TURN_S: Final = 3.0  # turns of one request would slow an address down, each by 0.1 s
 CHECK_S: Final = 0.25  # between two searches for turns and wishes that are over
 PAGES_MAX: Final = 64  # that a turn brings
 
@@ -208,7 +208,7 @@ class _Asked:
 
     from_at -- the clock
     asked_at, wished_at -- when a host wanted it last, and when the owner was told so
-    is_known -- the owner knows of the turn, in the session that is on
+    is_known -- the session in which the owner gave the turn is on; else it ends with its request
     is_used -- a request is under way
     until -- TURN_S after the first request of the turn: it ends then
     """
@@ -340,23 +340,14 @@ class Asker:
                 del self._asked[address]
         return is_used
 
-    def begin(self, owner: int, *, was_lost: bool) -> tuple[list[str], list[str]]:
+    def begin(self, owner: int) -> tuple[list[str], list[str]]:
         """A session begins: addresses of `owner` with a request under way, and those wished for.
 
-        `was_lost`: no request can be under way any more. O(addresses).
+        O(addresses).
         """
-        used, wished = [], []
-        for address, asked in tuple(self._asked.items()):
-            if asked.owner != owner:
-                continue
-            if not asked.has_turn:
-                wished.append(address)
-            elif was_lost:
-                del self._asked[address]
-            else:
-                asked.is_known = True
-                used.append(address)
-        return used, wished
+        own = {each: asked for each, asked in self._asked.items() if asked.owner == owner}
+        used = [address for address, asked in own.items() if asked.has_turn]
+        return used, [address for address, asked in own.items() if not asked.has_turn]
 
     def check(self, now: float) -> None:
         """Give idle turns back, and forget old wishes. O(addresses), once each CHECK_S."""
@@ -392,5 +383,5 @@ class Asker:
 
     def _end(self, address: str, asked: _Asked) -> None:
         del self._asked[address]
-        if asked.has_turn and asked.is_known:
+        if asked.has_turn:
             self._out[asked.owner].ended.append(Ended(address, asked.from_at, asked.pages))

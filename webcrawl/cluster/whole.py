@@ -107,8 +107,7 @@ class WholeCrawl:
         """The hubs without a session with this one."""
         return [hub for hub in self._peers.others if not self._peers.is_connected(hub)]
 
-    def _begin(self, hub: int, was_lost: bool) -> None:
-        """A lost hub keeps its places of the target: nobody else uses them."""
+    def _begin(self, hub: int) -> None:
         self.views.begin(hub)
         if self.share.end:
             self._peers.send(hub, End(self.share.end))
