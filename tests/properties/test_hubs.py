@@ -194,7 +194,7 @@ class Cluster:
                 if last >= first and random.random() < 0.3:
                     kept = await hub.kept(to)
                     at = random.randrange(len(kept))
-                    before = kept[at - 1][0] if at else first - 1
+                    before = kept[at - 1][0] if at else 0  # those before were applied
                     number = kept[at][0]
                     some = enumerate(kept[at : at + random.randint(1, 6)])
                     mail = [each for n, (its, each) in some if its == number + n]  # of one run

@@ -265,13 +265,6 @@ def test_a_hub_is_restored_as_of_its_last_checkpoint(tmp_path: Path) -> None:
     assert pending_in(new) == 3, "a clean end is a checkpoint"
 
 
-async def test_a_hub_without_a_commit_leaves_no_checkpoint(tmp_path: Path) -> None:
-    root = tmp_path / "checkpoints"
-    await Run(root, tmp_path / "job").end(is_clean=True)
-    with pytest.raises(StoreError, match="has no checkpoint"):
-        find_checkpoint(root)
-
-
 @pytest.mark.usefixtures("at_once")
 def test_what_cannot_be_written_is_a_line_and_the_crawl_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

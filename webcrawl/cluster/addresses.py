@@ -32,10 +32,7 @@ Count = Callable[[Mapping[str, int], Sequence[str], int, int], Awaitable[Mapping
 
 
 class HubAddresses:
-    """The addresses as the frontier of this hub sees them (`frontier.addresses.Addresses`).
-
-    garbage -- entries of letters about addresses of other hubs
-    """
+    """The addresses as the frontier of this hub sees them (`frontier.addresses.Addresses`)."""
 
     def __init__(
         self,
@@ -54,7 +51,6 @@ class HubAddresses:
         shared -- CLUSTER_SHARED_ADDRESSES: prefixes that each hub asks by its own clocks
         is_new -- no process has been this hub before: none has asked at its addresses
         """
-        self.garbage = 0
         self._number, self._hubs = number, hubs
         self._pages_max = pages_max
         self._networks = [ip_network(prefix, strict=False) for prefix in shared]
@@ -242,16 +238,13 @@ class HubAddresses:
         told = _moved(letter, now)
         with self._lock:
             turns = [each for each in told.turns if self._owner_of(each.address) == hub]
-            self.garbage += len(told.turns) - len(turns)
             using = None if told.using is None else self._ours(told.using)
             told = replace(told, using=using, wishes=self._ours(told.wishes), turns=turns)
             self._hear(hub, told, now)
         self._sent(now)
 
     def _ours(self, addresses: list[str]) -> list[str]:
-        ours = [each for each in addresses if self._owner_of(each) == self._number]
-        self.garbage += len(addresses) - len(ours)
-        return ours
+        return [each for each in addresses if self._owner_of(each) == self._number]
 
     def _owner_of(self, address: str) -> int:
         return xxh3_64_intdigest(address.encode()) % self._hubs

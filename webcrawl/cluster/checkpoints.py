@@ -36,10 +36,8 @@ from msgspec import Struct
 from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.base.synced import replace_file, sync_folder
 from webcrawl.cluster.claims import Claim
-from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
-from webcrawl.frontier.disk.identity import read_numbers
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
@@ -152,14 +150,6 @@ def _version(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _has_commit(frontier: Path) -> bool:
-    db = Database(frontier, read_only=True)
-    try:
-        return read_numbers(db) is not None
-    finally:
-        db.close()
-
-
 class Checkpoints:
     """Makes the checkpoints of this process's hub, in a thread, until `close`.
 
@@ -269,8 +259,6 @@ class Checkpoints:
         if disk != (self._disk or disk):
             raise StoreError(f"{self._root} was on another disk: is it mounted?")
         self._disk = disk
-        if not _has_commit(frontier):  # nothing to restore
-            return
         header = Checkpoint(self._claim, now, dict(inbox))
         write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
         self._last_time = now

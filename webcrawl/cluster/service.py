@@ -42,7 +42,8 @@ class HubService:
         clock: Clock,
     ) -> None:
         self.sessions = sessions
-        self.peers = peers
+        self._peers = peers
+        self._served: list[Sessions | Peers] = [sessions] if peers is None else [sessions, peers]
         self._bus = bus
         self._ownership = ownership
         self._allow = allow
@@ -84,16 +85,15 @@ class HubService:
             self._serve_until(max(until, self._clock()))
 
     def tick(self) -> None:
-        self.sessions.tick()
-        if self.peers is not None:
-            self.peers.tick()
+        for each in self._served:
+            each.tick()
 
     async def close(self, reason: str) -> None:
         """The crawl has ended in this process, and its frontier is closed."""
         await cancel_all(self._tasks)
         is_free = await self.sessions.close()
-        if self.peers is not None:
-            self.peers.close()
+        if self._peers is not None:
+            self._peers.close()
         try:
             await self._ownership.end(reason, is_free=is_free)
         except BusError:  # the next run waits
@@ -101,12 +101,10 @@ class HubService:
 
     def _on_lost(self) -> None:
         self._serve_until(self._clock())
-        self.sessions.end_all()
-        if self.peers is not None:
-            self.peers.end_all()
+        for each in self._served:
+            each.end_all()
 
     def _serve_until(self, until: float) -> None:
-        self.sessions.serves_until = until
-        if self.peers is not None:
-            self.peers.serves_until = until
+        for each in self._served:
+            each.serves_until = until
         self._allow(until)
