@@ -109,7 +109,8 @@ class Courier:
         for hub, (first, last) in self._frontier.outbox.items():
             way = self._ways.get(hub)
             since = max(way.applied if way is not None else 0, first - 1)
-            total += max(last - since, 0) % JUMP  # numbers between two runs were not used
+            if last > since:
+                total += (last - since) % JUMP or 1  # numbers between two runs were not used
         return total
 
     async def turn(self) -> None:
@@ -121,7 +122,8 @@ class Courier:
             await self._frontier.call(lambda state, hub=hub, kept=kept: state.sent(hub, kept))  # type: ignore[misc]
         now = self._clock()
         for hub, way in tuple(self._ways.items()):
-            if way.sent == way.applied:
+            _, last = self._frontier.outbox.get(hub, (1, 0))
+            if way.sent == way.applied < last:
                 await self._send(hub, way)
         if self._checkpoint is None and now >= self._synced_at + KEPT_S:
             self._synced_at = now
