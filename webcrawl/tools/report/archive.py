@@ -21,14 +21,12 @@ from typing import BinaryIO, NamedTuple
 
 import duckdb
 
-from webcrawl.fetch.decode import decode
-from webcrawl.fetch.exchange import FetchFailed
-from webcrawl.fetch.http1 import ResponseReader
-from webcrawl.parse.page import PARSERS, read_page
+from webcrawl.parse.page import PARSERS, media_type_of, read_page
 from webcrawl.parse.urls import host_of
-from webcrawl.tools.report.words import count_tokens
-from webcrawl.tools.warccheck.reader import Record, read_from
+from webcrawl.tools.words import count_tokens
 from webcrawl.warc.files import OPEN
+from webcrawl.warc.payload import message_of
+from webcrawl.warc.reader import Broken, Record, read_records
 
 RECORD_MAX = 64 << 20  # bytes of a record that are read
 PAGES_A_TASK = 500
@@ -143,20 +141,22 @@ def read_task(task: Task) -> Found:
             try:
                 _read_page(file, place, task, found)
                 found.pages += 1
-            except (ValueError, StopIteration, FetchFailed):
+            except (ValueError, StopIteration):
                 found.unread += 1
     return found
 
 
 def _read_page(file: BinaryIO, place: Place, task: Task, found: Found) -> None:
-    records = read_from(file, place.offset, RECORD_MAX)
+    file.seek(place.offset)
+    records = map(_whole, read_records(file, RECORD_MAX))
     record = next(records)
     is_revisit = record.type == "revisit"
     payload, content_type = b"", ""
-    if not is_revisit and (task.has_tokens or task.domain):
-        payload, content_type = _payload(record.block)
+    if not is_revisit:
+        message = message_of(record.block)
+        payload, content_type = message.payload(RECORD_MAX), message.header(b"content-type")
     if task.has_tokens and not is_revisit:
-        is_html = content_type.partition(";")[0].strip().lower() in PARSERS
+        is_html = media_type_of(content_type) in PARSERS
         found.tokens[count_tokens(payload, content_type) if is_html else 0] += 1
     if task.domain:
         links = _outlinks(records)
@@ -172,14 +172,10 @@ def is_in(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
-def _payload(block: bytes) -> tuple[bytes, str]:
-    """Payload and Content-Type of an HTTP response. FetchFailed if it is none."""
-    reader = ResponseReader("GET", 1 << 20, RECORD_MAX)
-    reader.feed(block)
-    reader.end("eof")
-    types = [value for name, value in reader.headers if name == b"content-type"]
-    payload = decode(reader.content, reader.headers, RECORD_MAX).payload
-    return payload, types[0].decode("latin-1") if types else ""
+def _whole(record: Record | Broken) -> Record:
+    if isinstance(record, Broken) or not record.is_whole:
+        raise ValueError("no record, or a larger one")
+    return record
 
 
 def _outlinks(records: Iterator[Record]) -> list[str]:

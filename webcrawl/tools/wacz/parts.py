@@ -25,7 +25,7 @@ from webcrawl.tools.progress import Progress
 from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost, Page
 from webcrawl.tools.wacz.package import SOFTWARE, Contents, Written, write_package
 from webcrawl.warc.index import Index, index_path
-from webcrawl.warc.members import Member
+from webcrawl.warc.reader import Record
 from webcrawl.warc.recovery import index_line
 
 ENDING = ".wacz"
@@ -101,12 +101,12 @@ def _read_one(
 ) -> None:
     """Read a file, and make its index at `cdxj`."""
     if cdxj is None:
-        captures.read(number, warc, lambda each: progress(each.end - each.offset))
+        captures.read(number, warc, lambda each: progress(each.size_bytes))
         return
     with closing(Index(cdxj, cdxj.with_suffix(".open"))) as index:
 
-        def add(each: Member) -> None:
-            progress(each.end - each.offset)
+        def add(each: Record) -> None:
+            progress(each.size_bytes)
             if line := index_line(warc, warc.name, each):
                 index.make_room()
                 index.add(line)
