@@ -25,11 +25,12 @@ _HEAD_MAX = 1 << 20  # bytes of the fields of a record
 _PIECE = 1 << 18
 _MAGIC = b"\x1f\x8b\x08"
 _TRIED = 4096  # bytes of a gzip member, which are enough for the first line of its content
-_VERSION = re.compile(rb"WARC/\d+\.\d+\r?\n")
+_VERSION = re.compile(rb"WARC/\d+\.\d+\r?\n", re.IGNORECASE)
 _FOLD = re.compile(rb"\r?\n[ \t]+")
+_BLANK = rb"[ \t]*+:(?:(?:\r?\n)?[ \t])*+"  # a value may begin in a folded line
 _HEAD_END = re.compile(rb"\n\r?\n")
-_TYPE = re.compile(rb"\nwarc-type[ \t]*:[ \t]*([^\s]*)", re.IGNORECASE)
-_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d{1,15})[ \t]*\r?\n", re.IGNORECASE)
+_TYPE = re.compile(rb"\nwarc-type" + _BLANK + rb"(\S*)", re.IGNORECASE)
+_LENGTH = re.compile(rb"\ncontent-length" + _BLANK + rb"(\d{1,15})[ \t]*\r?\n", re.IGNORECASE)
 _URIS = {"warc-target-uri", "warc-refers-to-target-uri"}  # of Wget, by WARC 1.0: <http://a/>
 
 Fields = dict[str, str]  # names in lower case; of a repeated field the first value
@@ -92,7 +93,8 @@ def read_records(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Rec
 
     Of a record its first `start_bytes` are kept. 10 µs a record, and what unpacking it takes.
     """
-    at, end = file.tell(), os.fstat(file.fileno()).st_size
+    at, end = file.tell(), file.seek(0, os.SEEK_END)
+    file.seek(at)
     is_gzip = is_packed(file)
     read, next_start = (_packed, _next_member) if is_gzip else (_plain, _next_plain)
     again_bytes = end  # that may be searched a second time
@@ -108,7 +110,7 @@ def read_records(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Rec
             start = file.read(20)
             following = next_start(file, at + 1 if again_bytes > 0 else failed_at)
             why = "the last record is cut" if following is None else "damaged"
-            if not start.startswith(_MAGIC[:2] if is_gzip else b"WARC/"):
+            if not start.startswith(_MAGIC[:2] if is_gzip else (b"WARC/", b"warc/")):
                 why = f"no WARC record begins with {start!r}"
             yield Broken(at, why)
             at = end if following is None else following
@@ -151,8 +153,9 @@ def _record(offset: int, size_bytes: int, start: bytes, start_bytes: int) -> Rec
 
 def _plain(file: BinaryIO, start_bytes: int) -> Iterator[Record | Broken]:
     """The records up to the first torn or invalid one."""
-    at, file_end = file.tell(), os.fstat(file.fileno()).st_size
+    at, file_end = file.tell(), file.seek(0, os.SEEK_END)
     while True:
+        file.seek(at)
         head = file.read(4096)
         while not (head_end := _HEAD_END.search(head)) and len(head) < _HEAD_MAX:
             if not (more := file.read(_PIECE)):
@@ -173,7 +176,6 @@ def _plain(file: BinaryIO, start_bytes: int) -> Iterator[Record | Broken]:
         size_bytes = len(head) + length + len(trailer)
         yield Record(at, size_bytes, head, length, block, trailer)
         at += size_bytes
-        file.seek(at)
 
 
 def _length(head: bytes) -> int | None:
