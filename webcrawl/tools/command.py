@@ -6,8 +6,6 @@ import sys
 
 from scrapy.commands import ScrapyCommand
 
-INTERRUPTED = 130  # exit code, as shells say it of SIGINT
-
 
 class Command(ScrapyCommand):
     """`long_desc` goes on after the summary."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 from scrapy.exceptions import UsageError
 
+from webcrawl.__main__ import INTERRUPTED
 from webcrawl.base.wording import counted, printable
 from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
@@ -78,7 +79,7 @@ class Command(command.Command):
         except OSError as error:
             self.fail(f"{error.filename or folder}: {error.strerror}", 1)
         except KeyboardInterrupt:
-            self.fail("interrupted; the same command goes on", command.INTERRUPTED)
+            self.fail("interrupted; the same command goes on", INTERRUPTED)
         else:
             if has_been_made:
                 print(f"{folder} has this corpus already")

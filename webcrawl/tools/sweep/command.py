@@ -18,6 +18,7 @@ from typing import cast
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.__main__ import INTERRUPTED
 from webcrawl.config.check import problems_of
 from webcrawl.config.table import read
 from webcrawl.spiders.broad import BroadSpider, project_root
@@ -133,7 +134,7 @@ class Command(command.Command):
         except (CrawlFailed, OSError) as error:
             self.fail(f"sweep: {error}", 1)
         except KeyboardInterrupt:
-            self.fail(f"sweep: stopped; {opts.out} has the crawls before", command.INTERRUPTED)
+            self.fail(f"sweep: stopped; {opts.out} has the crawls before", INTERRUPTED)
 
     def _lab(self, seeds: str, opts: argparse.Namespace) -> Lab:
         """Where the results go, and the settings of all crawls. UsageError, BadSeed."""

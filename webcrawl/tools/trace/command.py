@@ -11,6 +11,7 @@ from typing import cast
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.__main__ import INTERRUPTED
 from webcrawl.tools import command
 from webcrawl.tools.trace.tracer import Tracer
 
@@ -54,7 +55,7 @@ class Command(command.Command):
                 self.exitcode = runner.run(self._trace(args, opts))
         except KeyboardInterrupt:
             print()
-            self.exitcode = command.INTERRUPTED
+            self.exitcode = INTERRUPTED
 
     async def _trace(self, urls: Sequence[str], opts: argparse.Namespace) -> int:
         settings = cast("Settings", self.settings)

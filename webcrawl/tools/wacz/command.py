@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.__main__ import INTERRUPTED
 from webcrawl.base.wording import counted, printable, size_text
 from webcrawl.config.kinds import SIZE, parse_size
 from webcrawl.tools import command
@@ -75,7 +76,7 @@ class Command(command.Command):
         except sqlite3.Error as error:  # a full disk
             self.fail(f"{opts.output} cannot be written: {error}", 1)
         except KeyboardInterrupt:
-            self.fail(f"interrupted; {opts.output} was not written", command.INTERRUPTED)
+            self.fail(f"interrupted; {opts.output} was not written", INTERRUPTED)
         else:
             _report(result, size_max)
 
