@@ -10,11 +10,8 @@ task. A file that is torn or missing costs its pages: they are counted in `unrea
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -23,6 +20,7 @@ import duckdb
 
 from webcrawl.parse.page import PARSERS, media_type_of, read_page
 from webcrawl.parse.urls import host_of
+from webcrawl.tools.pool import in_processes
 from webcrawl.tools.words import count_tokens
 from webcrawl.warc.files import OPEN
 from webcrawl.warc.payload import message_of
@@ -80,34 +78,16 @@ def read_archive(
     `folders`: WARC_DIR of each hub.
     """
     found = Found()
-    processes = processes or len(os.sched_getaffinity(0))
     tasks = _tasks(log, folders, has_tokens, domain)
-    context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        running: set[Future[Found]] = set()
-        for task in tasks:
-            running.add(pool.submit(read_task, task))
-            if len(running) > 2 * processes:
-                running = _collect(found, running, progress)
-        while running:
-            running = _collect(found, running, progress)
+    for _, part in in_processes(read_task, tasks, processes):
+        found.add(part)
+        progress(part.pages + part.unread)
     return found
 
 
 def archived_pages(log: duckdb.DuckDBPyConnection) -> int:
     (count,) = log.execute("SELECT count(warc) FROM document").fetchall()[0]
     return int(count)
-
-
-def _collect(
-    found: Found, running: set[Future[Found]], progress: Callable[[int], object]
-) -> set[Future[Found]]:
-    done, running = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        part = future.result()
-        found.add(part)
-        progress(part.pages + part.unread)
-    return running
 
 
 def _tasks(
@@ -141,7 +121,7 @@ def read_task(task: Task) -> Found:
             try:
                 _read_page(file, place, task, found)
                 found.pages += 1
-            except (ValueError, StopIteration):
+            except (ValueError, StopIteration, MemoryError):
                 found.unread += 1
     return found
 

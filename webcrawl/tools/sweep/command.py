@@ -138,7 +138,10 @@ class Command(command.Command):
             self.fail(f"sweep: stopped; {opts.out} has the crawls before", INTERRUPTED)
 
     def _lab(self, seeds: str, opts: argparse.Namespace) -> Lab:
-        """Where the results go, and the settings of all crawls. UsageError, BadSeed, CrawlFailed."""
+        """Where the results go, and the settings of all crawls.
+
+        UsageError, BadSeed, CrawlFailed.
+        """
         settings = cast("Settings", self.settings)
         chosen = dict(each.split("=", 1) for each in opts.set)
         if managed := MANAGED & chosen.keys():
