@@ -11,8 +11,7 @@ import sys
 from importlib import import_module
 
 from webcrawl import __version__
-
-INTERRUPTED = 130  # exit code, as shells say it of SIGINT
+from webcrawl.base.wording import INTERRUPTED
 
 
 def main() -> None:

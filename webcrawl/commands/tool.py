@@ -12,8 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from webcrawl.__main__ import INTERRUPTED
-from webcrawl.base.wording import needs_extra
+from webcrawl.base.wording import INTERRUPTED, needs_extra
 from webcrawl.report.console import discard_output
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class Command(command.Command):
             raise UsageError("give the folder of the crawl, its JOBDIR, and one URL")
         url = canonicalize(args[0])
         if url is None:
-            raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)
+            raise command.WrongUse(f"{args[0]} is not an http(s) URL")
         jobdir = Path(settings["JOBDIR"])
         try:
             hub = hub_in(jobdir)

@@ -56,7 +56,7 @@ class Command(command.Command):
         if not args:
             raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each hub")
         if opts.hosts and opts.json:
-            raise UsageError("give --hosts or --json, not both", print_help=False)
+            raise command.WrongUse("give --hosts or --json, not both")
         try:
             domain = domain_of(opts.in_degree)
             folder = find_crawls([Path(each) for each in args], opts.crawl)

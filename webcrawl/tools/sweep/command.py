@@ -15,10 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
-from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.__main__ import INTERRUPTED
+from webcrawl.base.wording import INTERRUPTED
 from webcrawl.config.check import problems_of
 from webcrawl.config.table import read
 from webcrawl.spiders.broad import BroadSpider, project_root
@@ -118,13 +117,13 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args:
-            raise UsageError("takes options only", print_help=False)
+            raise command.WrongUse("takes options only")
         steps, seeds = steps_of(opts.steps), seeds_of(opts.spargs)
         for name, value in (("pages", opts.pages), ("longest", opts.longest)):
             if value is not None and value <= 0:
-                raise UsageError(f"--{name} {value}: more than 0 is needed", print_help=False)
+                raise command.WrongUse(f"--{name} {value}: more than 0 is needed")
         if opts.latency < 0:
-            raise UsageError(f"--latency {opts.latency}: 0 or more is needed", print_help=False)
+            raise command.WrongUse(f"--latency {opts.latency}: 0 or more is needed")
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             lab = self._lab(seeds, opts)
@@ -145,9 +144,9 @@ class Command(command.Command):
         settings = cast("Settings", self.settings)
         chosen = dict(each.split("=", 1) for each in opts.set)
         if managed := MANAGED & chosen.keys():
-            raise UsageError(f"{min(managed)} is set by the sweep", print_help=False)
+            raise command.WrongUse(f"{min(managed)} is set by the sweep")
         if problems := problems_of(settings, BroadSpider):
-            raise UsageError("; ".join(problems), print_help=False)
+            raise command.WrongUse("; ".join(problems))
         if seeds:
             SeedSource(seeds, project_root()).check()
         elif find_spec("simweb") is None:
@@ -157,12 +156,10 @@ class Command(command.Command):
             )
         try:
             if opts.out.exists() and any(opts.out.iterdir()):
-                raise UsageError(
-                    f"--out {opts.out} is not empty: choose another folder", print_help=False
-                )
+                raise command.WrongUse(f"--out {opts.out} is not empty: choose another folder")
             opts.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"--out {opts.out}: {error.strerror}", print_help=False) from None
+            raise command.WrongUse(f"--out {opts.out}: {error.strerror}") from None
         longest_s = HOUR_S if opts.long or opts.memory_vs_disk else 900.0
         return Lab(
             seeds=seeds,
@@ -199,10 +196,9 @@ def steps_of(text: str) -> list[int]:
         if not steps or min(steps) < 1 or len(steps) > STEPS_MAX or len(set(steps)) < len(steps):
             raise ValueError(text)
     except ValueError:
-        raise UsageError(
+        raise command.WrongUse(
             f"--steps {text}: different numbers from 1, such as 8,16,32 or 8:512:8,"
-            f" at most {STEPS_MAX}",
-            print_help=False,
+            f" at most {STEPS_MAX}"
         ) from None
     return steps
 
@@ -213,9 +209,9 @@ def seeds_of(arguments: Sequence[str]) -> str:
     for argument in arguments:
         name, _, seeds = argument.partition("=")
         if name != "seeds" or not seeds:
-            raise UsageError(f"-a {argument}: only -a seeds=... is known", print_help=False)
+            raise command.WrongUse(f"-a {argument}: only -a seeds=... is known")
     if seeds == "-":
-        raise UsageError("-a seeds=-: standard input cannot be read twice", print_help=False)
+        raise command.WrongUse("-a seeds=-: standard input cannot be read twice")
     return seeds
 
 

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import cast
 
-from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.__main__ import INTERRUPTED
+from webcrawl.base.wording import INTERRUPTED
 from webcrawl.tools import command
 from webcrawl.tools.trace.tracer import Tracer
 
@@ -48,7 +47,7 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
-            raise UsageError("give one or more URLs", print_help=False)
+            raise command.WrongUse("give one or more URLs")
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
