@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 
+import duckdb
 from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import printable
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.tools import command
 from webcrawl.tools.report.folder import NoCrawlError, find_crawls
-from webcrawl.tools.report.printed import LogUnreadableError, write_report
+from webcrawl.tools.report.printed import write_report
 
 WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
 
@@ -62,11 +62,9 @@ class Command(command.Command):
             folder = find_crawls([Path(each) for each in args], opts.crawl)
             write_report(folder, opts, domain)
         except NoCrawlError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = WRONG
-        except LogUnreadableError as error:
-            print(f"The crawl log: {error}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, WRONG)
+        except duckdb.Error as error:
+            self.fail(f"The crawl log: {str(error).partition(chr(10))[0]}", 1)
 
 
 def domain_of(text: str) -> str:

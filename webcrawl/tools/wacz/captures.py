@@ -60,7 +60,7 @@ FROM (SELECT page.id AS id, page.url AS url, page.time AS time, page.record AS r
              page.is_seed AS is_seed
       FROM page LEFT JOIN response ON response.key = page.original
                 LEFT JOIN page AS first ON first.id = response.page
-      WHERE page.warc = ?)
+      WHERE page.warc BETWEEN ? AND ?)
 """
 _LOST = "FROM revisit LEFT JOIN response ON key = original WHERE key IS NULL"
 
@@ -73,7 +73,6 @@ class Page(NamedTuple):
     record: str  # WARC-Record-ID, without its brackets and `urn:uuid:`
     title: str | None
     text: str
-    is_seed: bool  # no link led to it, or nothing is known of that
 
 
 class Lost(NamedTuple):
@@ -127,7 +126,7 @@ class Captures:
                     self.description = self.description or info.get("description", "")
 
     def _add(self, warc: int, archived: Archived, is_ours: bool) -> None:
-        """Add the rows of a response or a revisit."""
+        """Add the rows of a response or a revisit. No link led to a seed, as far as is known."""
         record, metadata, _ = archived
         fields, original = record.fields, None
         url, time = fields.get("warc-target-uri", ""), _second(fields.get("warc-date", ""))
@@ -167,22 +166,22 @@ class Captures:
         words = " ".join(visible_text(payload, content_type).split())
         return title, isal_zlib.compress(words.encode("utf-8", "replace"), LEVEL)
 
-    def pages(self, warc: int, *, is_seed: bool) -> Iterator[Page]:
-        """The seeds of a file, or its other pages, in the order of their records. A revisit has
-        title and text of its original.
+    def pages(self, warcs: range, *, is_seed: bool) -> Iterator[Page]:
+        """The seeds of some files, or their other pages, in the order of their records. A revisit
+        has title and text of its original.
         """
         columns = f"url, time, record, title, text {_PAGES}"
         sql = f"SELECT {columns} WHERE is_seed = ? ORDER BY id"
-        rows = self._rows.execute(sql, (warc, is_seed))
+        rows = self._rows.execute(sql, (warcs.start, warcs.stop - 1, is_seed))
         for url, time, record, title, text in rows:
             unpacked = isal_zlib.decompress(text).decode() if text else ""
-            yield Page(url, time, record, title, unpacked, is_seed)
+            yield Page(url, time, record, title, unpacked)
 
     def pages_bytes(self, warc: int) -> int:
         """What the list of the pages of a file takes when it is compressed, or more."""
         texts = "length(url) + ifnull(length(CAST(title AS BLOB)), 0) + ifnull(length(text), 0)"
         (total,) = self._rows.execute(
-            f"SELECT total({_PAGE_BYTES} + {texts}) {_PAGES}", (warc,)
+            f"SELECT total({_PAGE_BYTES} + {texts}) {_PAGES}", (warc, warc)
         ).fetchone()
         return int(total)
 
