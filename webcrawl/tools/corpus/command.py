@@ -90,8 +90,7 @@ class Command(command.Command):
             print(printable(problem), file=sys.stderr)
         if counts.broken:
             broken = counted(counts.broken, "broken record")
-            print(f"{broken} left out; {len(summary.problems)} named above", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{broken} left out; {len(summary.problems)} named above", 1)
         print(
             f"{folder}: {counted(summary.written, 'capture')} of {counts.captures:,},"
             f" {counted(summary.pages, 'page')} with text;"

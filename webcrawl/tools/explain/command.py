@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -70,8 +69,7 @@ class Command(command.Command):
             print(*explained(settings, frontier, url), sep="\n")
             frontier.close()
         except (StoreError, ScopeError, SettingError, Refused) as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, 1)
 
 
 def _of_running_crawl(jobdir: Path, url: str) -> list[str]:
