@@ -13,6 +13,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import brotli
@@ -49,6 +50,7 @@ from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
 from webcrawl.warc.cdxj import answer_of_record
+from webcrawl.warc.reader import read_records
 from webcrawl.warc.records import warc_fields
 
 pytestmark = pytest.mark.slow  # half a minute of work, and the one test that measures time
@@ -498,7 +500,26 @@ FILES = [
     ),
 ]  # fmt: skip
 
-READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *FILES, *OTHERS]
+
+def read_warc(data: bytes) -> None:
+    for _ in read_records(BytesIO(data)):
+        pass
+
+
+ARCHIVES = [
+    *(
+        Reader(f"WARC: {unit!r}", 400_000, filled(unit), read_warc)
+        for unit in (
+            b"\x1f\x8b\x08",
+            # A member of stored blocks, each of which has all members behind it.
+            b"\x1f\x8b\x08\0\0\0\0\0\0\xff\0\xff\xff\0\0WARC/1.0\r\n",
+            b"WARC/1.0\n",
+            b"WARC/1.0\nContent-Length: 99\n\n",
+        )
+    ),
+]
+
+READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *FILES, *ARCHIVES, *OTHERS]
 
 
 def cost_s(reader: Reader, case: Any, tries: int = 2) -> float:

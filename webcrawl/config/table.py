@@ -362,8 +362,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting("WARC_PREFIX", kinds.FILE_PREFIX, "The start of the WARC files' names."),
         Setting(
             "WARC_MAX_SIZE",
-            whole(1, "bytes"),
-            "A WARC file beyond this size is closed, and a new one begun.",
+            kinds.SIZE,
+            "A WARC file beyond this size is closed, and a new one begun. 0: 1 GB.",
         ),
         Setting(
             "WARC_MAX_TOTAL",

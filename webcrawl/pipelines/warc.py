@@ -21,6 +21,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
@@ -83,7 +84,7 @@ class WarcPipeline:
         files = WarcFiles(
             warc_folder(settings),
             settings.get("WARC_PREFIX") or "webcrawl",
-            settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
+            read(settings, "WARC_MAX_SIZE", int) or 1_000_000_000,
             # Containers and copied machines may have one host name, and the same process IDs.
             mark=os.urandom(4).hex() if settings.get("CLUSTER") else "",
         )

@@ -9,9 +9,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import duckdb
-from scrapy.exceptions import UsageError
 
-from webcrawl.base.wording import counted, printable
+from webcrawl.base.wording import INTERRUPTED, counted, printable
 from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
@@ -58,7 +57,7 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args or not opts.output:
-            raise UsageError("give one or more WARC files, and -o DIR", print_help=False)
+            raise command.WrongUse("give one or more WARC files, and -o DIR")
         texts, filters = _texts(opts), _filters(opts)
         folder = Path(opts.output)
         try:
@@ -78,7 +77,7 @@ class Command(command.Command):
         except OSError as error:
             self.fail(f"{error.filename or folder}: {error.strerror}", 1)
         except KeyboardInterrupt:
-            self.fail("interrupted; the same command goes on", command.INTERRUPTED)
+            self.fail("interrupted; the same command goes on", INTERRUPTED)
         else:
             if has_been_made:
                 print(f"{folder} has this corpus already")
@@ -91,8 +90,7 @@ class Command(command.Command):
             print(printable(problem), file=sys.stderr)
         if counts.broken:
             broken = counted(counts.broken, "broken record")
-            print(f"{broken} left out; {len(summary.problems)} named above", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{broken} left out; {len(summary.problems)} named above", 1)
         print(
             f"{folder}: {counted(summary.written, 'capture')} of {counts.captures:,},"
             f" {counted(summary.pages, 'page')} with text;"
@@ -103,25 +101,23 @@ class Command(command.Command):
 
 def _texts(opts: argparse.Namespace) -> Texts:
     if opts.format and not opts.text:
-        raise UsageError(
-            "--format is of the texts: give --text all, main or both", print_help=False
-        )
+        raise command.WrongUse("--format is of the texts: give --text all, main or both")
     if opts.format == "wet" and opts.text == "both":
-        raise UsageError("a WET record has one text: give --text all or main", print_help=False)
+        raise command.WrongUse("a WET record has one text: give --text all or main")
     return Texts(_TEXTS.get(opts.text, ()), opts.format or "parquet")
 
 
 def _filters(opts: argparse.Namespace) -> Filters:
     for signal in opts.without:
         if not _SIGNAL.fullmatch(signal):
-            raise UsageError(f"--without {printable(signal)} is not a signal, such as noindex or"
-                             " train-ai=n", print_help=False)  # fmt: skip
+            text = "is not a signal, such as noindex or train-ai=n"
+            raise command.WrongUse(f"--without {printable(signal)} {text}")
     languages = tuple(sorted(filter(None, opts.language.replace(" ", "").split(","))))
     for code in languages:
         if not re.fullmatch("[a-z]{3}", code):
-            raise UsageError(f"--language {printable(code)} is not ISO 639-3, such as por",
-                             print_help=False)  # fmt: skip
+            text = "is not ISO 639-3, such as por"
+            raise command.WrongUse(f"--language {printable(code)} {text}")
     if opts.min_words < 0:
-        raise UsageError("--min-words is negative", print_help=False)
+        raise command.WrongUse("--min-words is negative")
     without = tuple(sorted(opts.without))
     return Filters(opts.superseded, languages, opts.min_words, opts.no_duplicates, without)

@@ -11,17 +11,10 @@ The name `.unfinished` marks a file that is being written.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import resource
 import shutil
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
 import duckdb
@@ -40,12 +33,12 @@ from webcrawl.tools.corpus.parts import (
     write_part,
 )
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
+from webcrawl.tools.pool import in_processes
 from webcrawl.tools.progress import Progress
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
 _DATABASE = "resolved.duckdb"
-DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
 
 
 class CorpusError(Exception):
@@ -104,7 +97,7 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     _claim(plan, folder)
     parts_by_warc = {Path(path): parts_of(Path(path)) for path, _ in plan.warcs}
     parts = [*chain.from_iterable(parts_by_warc.values())]
-    _write_parts(parts, plan, work, processes or len(os.sched_getaffinity(0)), progress)
+    _write_parts(parts, plan, work, processes, progress)
     problems = []
     counts = Counts()
     for part in parts:
@@ -156,12 +149,9 @@ def _claim(plan: Plan, folder: Path) -> None:
 
 
 def _write_parts(
-    parts: Sequence[Part],
-    plan: Plan,
-    work: Path,
-    processes: int,
-    progress: Progress,
+    parts: Sequence[Part], plan: Plan, work: Path, processes: int, progress: Progress
 ) -> None:
+    """Write the parts that are not there."""
     options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl)
     missing = []
     for part in parts:
@@ -169,49 +159,6 @@ def _write_parts(
             progress(part.end - part.start)
         else:
             missing.append(part)
-    context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
-        running: dict[Future[Counts], Part] = {}
-        try:
-            for part in missing:
-                with _blocked_interrupts():  # a process that this starts inherits it
-                    running[pool.submit(write_part, part, work, options)] = part
-                if len(running) > 2 * processes:
-                    _collect(running, progress)
-            while running:
-                _collect(running, progress)
-        except BaseException:
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-
-
-@contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    """Ctrl-C comes after this."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
-    done, _ = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        part = running.pop(future)
-        future.result()
+    write = partial(write_part, folder=work, options=options)
+    for part, _ in in_processes(write, missing, processes):
         progress(part.end - part.start)
-
-
-def _begin() -> None:
-    """Begin a process of the pool: it ends with its parent, and its memory is bounded."""
-    resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end_with_parent() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()

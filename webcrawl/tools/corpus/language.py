@@ -49,7 +49,11 @@ _CODES = """
 """
 _ISO_639_3 = dict(pair.split(":") for pair in _CODES.split())
 
-_detector = LangDetector(LangDetectConfig(model="lite", max_input_length=WINDOW_CHARACTERS))
+_detector = LangDetector(
+    LangDetectConfig(model="lite", max_input_length=WINDOW_CHARACTERS, normalize_input=False)
+)
+_CAPITALS = bytes(range(ord("A"), ord("Z") + 1))
+_NO_LETTERS = bytes({*range(256)} - {*_CAPITALS, *_CAPITALS.lower()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Language:
 def detect(text: str) -> Language:
     """The language with the most votes in `text`; its score is the mean of its windows.
 
-    At most WINDOWS looks of 0.1 ms, whatever the size. The model takes 1 MB.
+    At most WINDOWS looks of 70 µs, whatever the size. The model takes 1 MB.
     """
     letters: Counter[str] = Counter()
     votes: Counter[str] = Counter()
@@ -75,7 +79,7 @@ def detect(text: str) -> Language:
     for window in _windows(text.strip()):
         size = sum(map(str.isalpha, window))
         total += size
-        (found,) = _detector.detect(window)
+        (found,) = _detector.detect(_normalized(window))
         if size and found["score"] >= SCORE_MIN:
             code = _ISO_639_3.get(found["lang"], found["lang"])
             letters[code] += size
@@ -96,3 +100,13 @@ def _windows(text: str) -> list[str]:
     step = (len(text) - WINDOW_CHARACTERS) / max(1, count - 1)
     starts = [max(0, int(step * n)) for n in range(count)]
     return [text[start : start + WINDOW_CHARACTERS] for start in starts]
+
+
+def _normalized(window: str) -> str:
+    """In lower case if it is mostly in capitals, which the model takes for Japanese. As
+    `normalize_input` does, in a twentieth of its 36 µs.
+    """
+    letters = window.encode("ascii", "ignore").translate(None, _NO_LETTERS)
+    capitals = len(letters.translate(None, _CAPITALS.lower()))
+    is_loud = capitals > 0.8 * len(letters) and len(window) > 5
+    return window.lower() if is_loud or window.isupper() else window

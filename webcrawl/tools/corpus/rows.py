@@ -21,7 +21,7 @@ from webcrawl.tools.corpus.captures import Capture
 from webcrawl.tools.corpus.language import detect
 from webcrawl.tools.corpus.neardup import simhash, sketch
 from webcrawl.tools.corpus.signals import signals_of
-from webcrawl.tools.corpus.text import PageText, read
+from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, PageText, read
 from webcrawl.tools.corpus.urlparts import host_parts
 from webcrawl.warc.records import digest
 from webcrawl.warc.surt import surt
@@ -125,10 +125,12 @@ def row_of(capture: Capture, crawl: str, with_main: bool) -> tuple[Row, PageText
         content_digest=_digest(capture),
         content_mime_detected=fields.get("warc-identified-payload-type"),
     )
-    if content_type := capture.header(b"content-type").decode("latin-1"):
+    if content_type := capture.message.header(b"content-type"):
         row.content_mime_type = content_type.partition(";")[0].strip()[:255] or None
     if 300 <= capture.status < 400:
-        row.fetch_redirect = redirect_target(capture.header(b"location"), capture.url)
+        row.fetch_redirect = redirect_target(
+            capture.message.header(b"location").encode("latin-1"), capture.url
+        )
     if capture.is_revisit:
         _read_reference(row, fields)
     else:
@@ -139,8 +141,8 @@ def row_of(capture: Capture, crawl: str, with_main: bool) -> tuple[Row, PageText
 def _read_payload(
     row: Row, capture: Capture, content_type: str, with_main: bool
 ) -> PageText | None:
-    payload = b"" if capture.is_revisit else capture.payload()
-    row.wall = capture.wall or wall_of(capture.status, capture.head, payload) or None
+    payload = b"" if capture.is_revisit else capture.message.payload(PAGE_MAX_BYTES)
+    row.wall = capture.wall or wall_of(capture.status, capture.message.head, payload) or None
     is_page = 200 <= capture.status < 300 and row.wall is None
     is_robots = is_page and row.url_path == ROBOTS_PATH and not capture.is_revisit
     is_html = bool(payload) and not is_robots and _is_html(row, payload)
@@ -184,7 +186,7 @@ def _digest(capture: Capture) -> str | None:
     if recorded is None:
         if capture.is_revisit or not capture.record.is_whole:
             return None
-        recorded = digest(capture.body)
+        recorded = digest(capture.message.body)
     label, _, value = recorded.partition(":")
     return value if label.lower() in ("sha1", "sha-1") else recorded
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -48,7 +47,7 @@ class Command(command.Command):
             raise UsageError("give the folder of the crawl, its JOBDIR, and one URL")
         url = canonicalize(args[0])
         if url is None:
-            raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)
+            raise command.WrongUse(f"{args[0]} is not an http(s) URL")
         jobdir = Path(settings["JOBDIR"])
         try:
             hub = hub_in(jobdir)
@@ -70,8 +69,7 @@ class Command(command.Command):
             print(*explained(settings, frontier, url), sep="\n")
             frontier.close()
         except (StoreError, ScopeError, SettingError, Refused) as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, 1)
 
 
 def _of_running_crawl(jobdir: Path, url: str) -> list[str]:

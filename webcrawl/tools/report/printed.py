@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from rich.console import Console
 from rich.progress import Progress
 
@@ -28,22 +27,11 @@ from webcrawl.tools.report.tables import Table
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
 
-class LogUnreadableError(Exception):
-    """DuckDB cannot read the crawl log: no room for its files, for example. One line."""
-
-
 def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
     """Write the page and print what the options ask for.
 
-    NoCrawlError, LogUnreadableError, OSError.
+    NoCrawlError, OSError; duckdb.Error: no room for its files, for example.
     """
-    try:
-        _write(folder, opts, domain)
-    except duckdb.Error as error:
-        raise LogUnreadableError(str(error).partition("\n")[0]) from None
-
-
-def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
     if folder.others:
         others = f"{len(folder.others)} other crawls" if len(folder.others) > 1 else "another crawl"
         print(
