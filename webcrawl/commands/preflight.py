@@ -101,6 +101,7 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
         fit_open_files(settings)
         _try_port(settings)
         _try_proxy(settings)
+        _try_store(settings)
         crawl_of(crawler).earlier_folder = prepare_earlier(settings)
         if not is_fetcher:
             opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
@@ -166,6 +167,19 @@ def _try_proxy(settings: BaseSettings) -> None:
     proxy = proxy_from(settings)
     if proxy is not None and (problem := problem_of(proxy)):
         raise ProxyError(f"{proxy}: {problem}")
+
+
+def _try_store(settings: BaseSettings) -> None:
+    """SettingError if ARCHIVE_STORE takes no objects now."""
+    url = read(settings, "ARCHIVE_STORE", str)
+    if not url:
+        return
+    from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
+
+    try:
+        Objects(url, is_start=True).probe()
+    except OSError as error:
+        raise SettingError("ARCHIVE_STORE", url, error.strerror or str(error)) from None
 
 
 def _checked_seeds(spec: str) -> SeedSource:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Any
 
@@ -58,6 +59,8 @@ def check(settings: BaseSettings) -> list[str]:
             import_module("nats")
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
+    if settings.get("ARCHIVE_STORE") and find_spec("obstore") is None:
+        return [needs_extra("ARCHIVE_STORE", "obstore", "store")]
     problems += _conflicts(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
@@ -93,6 +96,8 @@ def _problem(name: str, value: object) -> str:
         return _problem_of_bus(value)
     if name == "PROXY":
         return str(ProxyError(TABLE[name].kind.allowed))
+    if name == "ARCHIVE_STORE":  # its text may be a login
+        return f"{name} cannot be used: {TABLE[name].kind.allowed}"
     if name == "PARSERS":
         allowed = f"{TABLE[name].kind.allowed}; {parsers_problem(value)}"
         return str(SettingError(name, value, allowed))

@@ -155,6 +155,21 @@ def _keep_earlier(folder: Path) -> None:
         path.rename(folder / f"{name}{path.suffix}")
 
 
+def reports_in(folder: Path, crawl: str) -> list[tuple[Path, str]]:
+    """The reports of a crawl, each with a name that no later run gives to another. OSError."""
+    found = []
+    for path in sorted(folder.glob("report*.json")):
+        try:
+            is_ours = json.loads(path.read_bytes())["crawl"] == crawl
+        except (KeyError, TypeError, ValueError):  # another program's file
+            continue
+        name = path.stem if path.stem != "report" else f"report-{_started(path)}"
+        if is_ours:
+            text = path.with_suffix(".txt")
+            found += [(each, f"{name}{each.suffix}") for each in (path, text) if each.exists()]
+    return found
+
+
 def _started(path: Path) -> str:
     """The start time of the run in report `path`, for a file name; else the time of the file."""
     try:
