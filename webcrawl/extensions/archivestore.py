@@ -25,7 +25,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -41,7 +41,6 @@ from webcrawl.crawllog.places import CLOCK_S, begun_time, modified_time
 from webcrawl.extensions.report import reports_in
 from webcrawl.frontier.store import StoreError
 from webcrawl.report.series import series_path
-from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.warc.captures import crawls_of
 from webcrawl.warc.files import open_files
 from webcrawl.warc.index import index_path
@@ -170,7 +169,7 @@ class ArchiveStore:
         if not is_end:
             until = await crawl.frontier.logged_until(monotonic())
         else:  # the frontier is closed
-            until = -inf if cast("Scheduler", crawl.scheduler).problem else inf
+            until = -inf if getattr(crawl.scheduler, "problem", "") else inf
         return [
             file.path
             for file in files

@@ -27,8 +27,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 8 << 20  # a file may have 10,000 (S3): 84 GB
 PARTS_AT_A_TIME: Final = 2
+_READ_BYTES: Final = 4 << 20
 _CLIENT: Final[Any] = {
     "allow_http": True,  # the endpoint says which
     "connect_timeout": timedelta(seconds=10),
@@ -61,6 +63,9 @@ class ObjectsError(OSError):
     def __init__(self, line: str, name: str) -> None:
         super().__init__(errno.EIO, line, name)
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:  # from one process to another
+        return type(self), (str(self.strerror), str(self.filename))
+
 
 class Objects:
     """The objects of the store at `url`. ObjectsError."""
@@ -74,6 +79,7 @@ class Objects:
             raise ObjectsError("the folder is not there", url)
         with _errors(url):
             if self._folder is not None:
+                self._disk = self._folder.stat().st_dev
                 self._store: Any = from_url(url)
             else:
                 retries = _RETRIES_AT_START if is_start else _RETRIES
@@ -95,6 +101,7 @@ class Objects:
         FileExistsError: it has another one of this name, unless `replaces`. OSError of the file
         here. Reads it once before it is sent: 2 s of CPU for 1 GB, while other threads run.
         """
+        self._check_disk()
         size_bytes, etag = _size_and_etag(path)
         if (found := self._head(name)) is not None:
             if self._has(found, path, size_bytes, etag):
@@ -120,6 +127,17 @@ class Objects:
             found = obstore.list(self._store, under or None)
             return {each["path"]: each["size"] for some in found for each in some}
 
+    def size_of(self, name: str) -> int:
+        found = self._head(name)
+        if found is None:
+            raise ObjectsError("there is no such object", name)
+        return found["size"]
+
+    def open(self, name: str) -> BinaryIO:
+        """An object as a file that can seek. It is read in ranges of _READ_BYTES, as asked for."""
+        size_bytes = self.size_of(name)
+        return BufferedReader(_Reader(self._store, name, size_bytes), _READ_BYTES)
+
     def fetch(self, name: str, size_bytes: int, path: Path) -> None:
         """Write an object to `path`. OSError of the file here."""
         pieces = self._pieces(name, size_bytes)
@@ -130,6 +148,14 @@ class Objects:
     def delete(self, names: list[str]) -> None:
         with _errors(self._url):
             obstore.delete(self._store, names)
+
+    def _check_disk(self) -> None:
+        """obstore would make the folder of a disk that is not mounted any more."""
+        if self._folder is not None:
+            with _errors(self._url):
+                is_there = self._folder.stat().st_dev == self._disk
+            if not is_there:
+                raise ObjectsError("the folder is on another disk: is it mounted?", self._url)
 
     def _head(self, name: str) -> ObjectMeta | None:
         try:
@@ -156,6 +182,33 @@ class Objects:
             if len(piece) != end - start:
                 raise ObjectsError("it is cut", name)
             yield piece
+
+
+class _Reader(RawIOBase):
+    def __init__(self, store: Any, name: str, size_bytes: int) -> None:
+        self._store, self._name, self._size_bytes = store, name, size_bytes
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size_bytes}[whence]
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        end = min(self._at + len(buffer), self._size_bytes)
+        if self._at >= end:
+            return 0
+        with _errors(self._name):
+            piece = obstore.get_range(self._store, self._name, start=self._at, end=end)
+        buffer[: len(piece)] = memoryview(piece)
+        self._at += len(piece)
+        return len(piece)
 
 
 class _AbsentError(ObjectsError):

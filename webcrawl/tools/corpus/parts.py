@@ -26,6 +26,7 @@ from webcrawl.tools.corpus.records import Broken, Record, read_records
 from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
 from webcrawl.tools.corpus.text import PageText
 from webcrawl.tools.corpus.texts import as_member
+from webcrawl.tools.stored import StoredFile, size_of
 from webcrawl.warc.captures import PART_OF, lines_of
 from webcrawl.warc.index import index_path
 
@@ -62,7 +63,7 @@ class Options(NamedTuple):
 class Part(NamedTuple):
     """A run of records of a WARC file: those that begin from `start` on and before `end`."""
 
-    warc: Path
+    warc: Path | StoredFile
     start: int
     end: int
 
@@ -90,10 +91,10 @@ class Counts(msgspec.Struct):
         self.noted = (self.noted + other.noted)[:_NOTED]
 
 
-def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
+def parts_of(warc: Path | StoredFile, part_bytes: int = PART_BYTES) -> list[Part]:
     """The parts of a file. OSError. Memory: the index, if there is one."""
-    size_bytes = warc.stat().st_size
-    index = index_path(warc)
+    size_bytes = size_of(warc)
+    index = warc.with_name(index_path(Path(warc.name)).name)
     cuts = [0]
     if size_bytes > part_bytes and index != warc and index.is_file():
         with warc.open("rb") as file:
@@ -103,7 +104,7 @@ def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
     return [Part(warc, *each) for each in pairwise([*cuts, size_bytes])]
 
 
-def _offsets(index: Path) -> Iterator[int]:
+def _offsets(index: Path | StoredFile) -> Iterator[int]:
     """The offsets in an index. A line that is not CDXJ is left out: it only moves a cut."""
     with index.open("rb") as lines:
         for line in lines:
@@ -137,7 +138,9 @@ def write_part(part: Part, folder: Path, options: Options) -> Counts:
 
 
 def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, PageText | None]]:
-    """The rows of `part`. An error of the disk counts as one broken record, which ends the part."""
+    """The rows of `part`. An error of the disk counts as one broken record, which ends the part.
+    ObjectsError: of a store.
+    """
     try:
         with part.warc.open("rb") as warc:
             crawl = options.crawl or _crawl_of(warc)
@@ -156,6 +159,8 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                     counts.captures += 1
                     yield row
     except OSError as error:
+        if isinstance(part.warc, StoredFile):  # the store may come back
+            raise
         counts.note(part.start, str(error.strerror))
 
 

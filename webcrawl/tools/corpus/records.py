@@ -59,7 +59,7 @@ def read_records(file: BinaryIO) -> Iterator[Record | Broken]:
 
 
 def _packed(file: BinaryIO, at: int) -> Iterator[Record | Broken]:
-    end = os.fstat(file.fileno()).st_size
+    end = file.seek(0, os.SEEK_END)
     while at < end:
         file.seek(at)
         for member in whole_members(file, HEAD_MAX + BLOCK_MAX):
@@ -106,7 +106,7 @@ def _next_member(file: BinaryIO, at: int) -> int | None:
 
 
 def _plain(file: BinaryIO, at: int) -> Iterator[Record | Broken]:
-    end = os.fstat(file.fileno()).st_size
+    end = file.seek(0, os.SEEK_END)
     while at < end:
         file.seek(at)
         head = file.read(4096)
