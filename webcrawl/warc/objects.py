@@ -146,8 +146,9 @@ class Objects:
                 file.write(piece)
 
     def delete(self, names: list[str]) -> None:
-        with _errors(self._url):
-            obstore.delete(self._store, names)
+        if names:
+            with _errors(self._url):
+                obstore.delete(self._store, names)
 
     def _check_disk(self) -> None:
         """obstore would make the folder of a disk that is not mounted any more."""
