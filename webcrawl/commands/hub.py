@@ -47,9 +47,9 @@ class Command(ScrapyCommand):
             " `restore --from` makes it from the hub's folder in CLUSTER_CHECKPOINTS, or in"
             " ARCHIVE_STORE: pages since then are fetched again. `restore` without --from marks a"
             " JOBDIR that you have copied yourself, at an earlier time. `begin` makes an empty one"
-            " for hub K of the crawl on the bus: all that only the lost hub knew is lost. Both are refused while the hub"
-            " runs; they ask the bus, for 10 s. Exit codes: 0 done, 1 it could not be done, 2"
-            " wrong usage."
+            " for hub K of the crawl on the bus: all that only the lost hub knew is lost. Both are"
+            " refused while the hub runs; they ask the bus, for 10 s. Exit codes: 0 done, 1 it"
+            " could not be done, 2 wrong usage."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
