@@ -368,7 +368,7 @@ class CrawlState:
 
     def logged_until(self, now: float) -> float:
         """See `Frontier.logged_until`. A release is committed before the next batch."""
-        if self.unlogged_since < inf:
+        if self._log is not None and self.unlogged_since < inf:
             return -inf
         return next(iter(self._leases.values()), now)
 
