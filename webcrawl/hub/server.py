@@ -248,7 +248,8 @@ class FrontierServer(Frontier):
 
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         """`acquire` for any process; that of the owner may have to wait for others."""
-        if self.orders.is_paused or self._is_held:
+        held = self._holds or (self.whole is not None and self.whole.is_held)
+        if self.orders.is_paused or held:
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
@@ -266,7 +267,7 @@ class FrontierServer(Frontier):
 
     def ready_at(self, lane: Lane) -> float:
         """When an `acquire` of any process may give leases of `lane`."""
-        if self._is_held:
+        if self._holds or (self.whole is not None and self.whole.is_held):
             return inf
         if (self.target or self.whole is not None) and self.goal:  # most often there is no target
             is_page = lane is Lane.PAGES
@@ -314,10 +315,6 @@ class FrontierServer(Frontier):
         """
         self.orders = orders
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
-
-    @property
-    def _is_held(self) -> bool:
-        return self._holds or (self.whole is not None and self.whole.is_held)
 
     def hold(self, *, is_held: bool) -> None:
         """Give no leases for now, and take back those whose requests are not sent: for as long as
