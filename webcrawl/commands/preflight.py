@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
+from webcrawl.base.wording import counted
 from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of
@@ -197,7 +198,12 @@ def _problem_of(crawler: Crawler) -> str:
         return str(problem or reason)
     if problem or reason.endswith("error"):
         return f"the crawl ended by an error: {problem or reason}"
-    return f"bad seed: {_shortfall(crawler)}" if reason == "bad_seed" else ""
+    if reason == "bad_seed":
+        return f"bad seed: {_shortfall(crawler)}"
+    if unsent := crawl_of(crawler).unsent:  # the user did not wait
+        files = counted(unsent, "file")
+        return f"{files} not sent to ARCHIVE_STORE: the same command sends them"
+    return ""
 
 
 def _shortfall(crawler: Crawler) -> str:

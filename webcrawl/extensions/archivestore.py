@@ -84,6 +84,7 @@ class ArchiveStore:
         self._refused: set[Path] = set()  # the store has others of their names
         self._count = self._size_bytes = 0  # of what was sent in this run
         self._failed_at = 0.0  # since then the store takes nothing; 0.0: it does
+        self._sent_at = 0.0  # when it took the last file
         self._task: asyncio.Task[None] | None = None
         self._crawl.unsent = 0
 
@@ -107,10 +108,10 @@ class ArchiveStore:
         if self._task is None:
             return
         self._task.cancel()
-        ended_at = monotonic()
+        self._sent_at = monotonic()
         # Once more, since files of the crawl log leave after the WARC files.
         while not (await self._round(is_end=True) and await self._round(is_end=True)):
-            if monotonic() > max(ended_at, self._failed_at) + GIVE_UP_S:
+            if monotonic() > self._sent_at + GIVE_UP_S:
                 break
             await asyncio.sleep(AGAIN_S)
         sent = counted(self._count, "file"), size_text(self._size_bytes)
@@ -159,6 +160,7 @@ class ArchiveStore:
             )
             return
         self._sent.add(file.name)
+        self._sent_at = monotonic()
         self._count += size_bytes > 0
         self._size_bytes += size_bytes
 

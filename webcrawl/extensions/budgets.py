@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.5
 ROOM = 1.2  # a pause ends at DISK_FREE_MIN times this: it shall not begin again at once
-_QUIET_S = 10.0  # without a file that waits for the store: longer than it takes to find one
+QUIET_S = 10.0  # without a file that waits for the store: longer than it takes to find one
 
 
 class Budgets:
@@ -76,11 +76,11 @@ class Budgets:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(POLL_S)
             if self._waits:
                 await self._pause_if_full()
             if reason := self._used_up() or await asyncio.to_thread(self._disk_full):
                 break
+            await asyncio.sleep(POLL_S)
         self._task = None  # so that `end` does not cancel it
         await self._crawler.engine.close_spider_async(reason=reason)
 
@@ -100,9 +100,11 @@ class Budgets:
         waited_at = began_at
         while await asyncio.to_thread(self._too_full, ROOM):
             waited_at = monotonic() if crawl.unsent else waited_at
-            if monotonic() > waited_at + _QUIET_S:
-                return  # the crawl ends
+            if monotonic() > waited_at + QUIET_S:
+                break
             await asyncio.sleep(POLL_S)
+        if await asyncio.to_thread(self._too_full):
+            return  # the crawl ends
         took_s = monotonic() - began_at
         logger.warning("The disk has room again after %.0f s: the crawl continues", took_s)
         crawl.held = ""
