@@ -60,10 +60,10 @@ class Command(command.Command):
             raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each hub")
         if opts.hosts and opts.json:
             raise UsageError("give --hosts or --json, not both", print_help=False)
-        if is_stored(args[0]) and not opts.output:
-            raise UsageError("of a store: give -o FOLDER for the page", print_help=False)
         try:
             domain = domain_of(opts.in_degree)
+            if is_stored(args[0]) and not opts.output:
+                raise NoCrawlError("of a store: give -o FOLDER, where the page is written")
             with TemporaryDirectory(prefix="webcrawl-") as temporary:
                 folder = find_crawls(args, opts.crawl, Path(temporary))
                 write_report(folder, opts, domain)
