@@ -98,6 +98,7 @@ def test_a_disk_that_fills_while_the_store_is_away_pauses_the_crawl(
         crawl = start(
             tmp_path,
             web,
+            CRAWL_PROCESSES=2,
             WARC_DIR=small,
             REPORT_DIR=tmp_path / "warc",
             DISK_FREE_MIN="5M",

@@ -18,11 +18,10 @@ HELD, LET_GO = True, False
 @pytest.mark.parametrize(
     ("free", "unsent", "holds"),
     [
-        ([1000], 2, []),
         ([999, 500, 1199, 1200], 2, [HELD, LET_GO]),
         # Nothing is left to send: there will be no more room.
-        ([999, 999], 0, [HELD]),
-        ([999, 1100], 0, [HELD, LET_GO]),
+        ([999], 0, [HELD]),
+        ([1100], 0, [HELD, LET_GO]),
     ],
 )
 async def test_a_full_disk_is_waited_for_while_files_leave(
@@ -37,12 +36,11 @@ async def test_a_full_disk_is_waited_for_while_files_leave(
     last = free[-1]
     monkeypatch.setattr(budgets, "free_bytes", lambda folder: next(left, last))
     monkeypatch.setattr(budgets, "POLL_S", 0.0)
-    monkeypatch.setattr(budgets, "QUIET_S", 0.0)
+    monkeypatch.setattr(budgets, "QUIET_S", 60.0 if unsent else -1.0)
     extension = Budgets(crawler := get_crawler(), 0, FREE_MIN, (tmp_path,))
     monkeypatch.setattr(extension, "_hold", lambda *, is_held: held.append(is_held))
     crawl = crawl_of(crawler)
     crawl.unsent = unsent
-    await extension._pause_if_full()
+    ends = await extension._pause("a disk is full")
     assert held == holds
-    assert bool(crawl.held) is (holds == [HELD])
-    assert extension._disk_full() == ("disk_free_min" if crawl.held else "")
+    assert bool(ends) is bool(crawl.held) is (holds == [HELD])

@@ -94,15 +94,15 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
     is_broad = issubclass(spider, BroadSpider)
     if problems := problems_of(settings, spider, opts.spargs, is_broad=is_broad):
         return _refuse(crawler, 2, *problems)
-    if not is_broad:
-        return None
     in_cluster = bool(settings.get("CLUSTER"))
     is_fetcher = in_cluster and not settings.get("JOBDIR")
     try:
+        _try_store(settings)
+        if not is_broad:
+            return None
         fit_open_files(settings)
         _try_port(settings)
         _try_proxy(settings)
-        _try_store(settings)
         crawl_of(crawler).earlier_folder = prepare_earlier(settings)
         if not is_fetcher:
             opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))

@@ -64,7 +64,8 @@ class Budgets:
         return extension
 
     def spider_opened(self) -> None:
-        if reason := self._used_up() or ("" if self._waits else self._disk_full()):
+        problem = "" if self._waits else self._too_full()
+        if reason := self._used_up() or self._ends_by(problem):
             crawl_of(self._crawler).gate.shut()  # the pump runs until the crawl has ended
             raise CloseSpider(reason)
         self._task = asyncio.create_task(self._watch())
@@ -76,9 +77,10 @@ class Budgets:
 
     async def _watch(self) -> None:
         while True:
-            if self._waits:
-                await self._pause_if_full()
-            if reason := self._used_up() or await asyncio.to_thread(self._disk_full):
+            problem: str = await asyncio.to_thread(self._too_full)
+            if problem and self._waits:
+                problem = await self._pause(problem)
+            if reason := self._used_up() or self._ends_by(problem):
                 break
             await asyncio.sleep(POLL_S)
         self._task = None  # so that `end` does not cancel it
@@ -89,26 +91,28 @@ class Budgets:
         """Whether files wait for ARCHIVE_STORE, or may: a crawl without it has no such count."""
         return crawl_of(self._crawler).unsent is not None
 
-    async def _pause_if_full(self) -> None:
-        """Until there is room, or no file that waits for the store could make some."""
+    async def _pause(self, problem: str) -> str:
+        """Pause until there is room. Returns the problem if none comes, since no file waits for the
+        store any more: then the crawl stays held, and ends.
+        """
         crawl, began_at = crawl_of(self._crawler), monotonic()
-        crawl.held = await asyncio.to_thread(self._too_full)
-        if not crawl.held:
-            return
-        logger.warning("%s: the crawl pauses until ARCHIVE_STORE has taken files", crawl.held)
+        logger.warning("%s: the crawl pauses until ARCHIVE_STORE has taken files", problem)
+        crawl.held = problem
         self._hold(is_held=True)
         waited_at = began_at
         while await asyncio.to_thread(self._too_full, ROOM):
             waited_at = monotonic() if crawl.unsent else waited_at
             if monotonic() > waited_at + QUIET_S:
+                problem = await asyncio.to_thread(self._too_full)
+                if problem:
+                    return problem
                 break
             await asyncio.sleep(POLL_S)
-        if await asyncio.to_thread(self._too_full):
-            return  # the crawl ends
         took_s = monotonic() - began_at
         logger.warning("The disk has room again after %.0f s: the crawl continues", took_s)
         crawl.held = ""
         self._hold(is_held=False)
+        return ""
 
     def _hold(self, *, is_held: bool) -> None:
         crawl = crawl_of(self._crawler)
@@ -127,9 +131,8 @@ class Budgets:
         )
         return "warc_max_total"
 
-    def _disk_full(self) -> str:
-        """The reason to end the crawl if a disk is nearly full; else ""."""
-        problem = self._too_full()
+    def _ends_by(self, problem: str) -> str:
+        """The reason to end the crawl if there is a problem; else ""."""
         if not problem:
             return ""
         problem = f"{problem}, the crawl ends"
