@@ -74,6 +74,12 @@ def test_another_file_of_the_same_name_stays_unless_it_may_be_replaced(
     assert content(objects, "name", tmp_path) == other
 
 
+def test_a_file_is_not_its_own_object(tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(ObjectsError, match="the folder has the files themselves"):
+        Objects(f"file://{link}").send(made(tmp_path, b"x", "name"), "name")
+
+
 @pytest.mark.parametrize("size", [10, PART_BYTES + 10])
 def test_an_object_with_other_bytes_than_were_sent_does_not_count(
     between: Between, tmp_path: Path, size: int

@@ -11,6 +11,7 @@ from scrapy.utils.test import get_crawler
 
 from tests.contracts.frontier import Driver, answer
 from tests.exchanges import EXCHANGES, capture
+from webcrawl.cluster.claims import Claim
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.extensions import archivestore
 from webcrawl.extensions.archivestore import ArchiveStore
@@ -139,12 +140,13 @@ async def test_the_log_leaves_after_the_archive_and_its_newest_file_stays(run: R
 async def test_with_other_machines_the_log_stays_here_too(tmp_path: Path) -> None:
     run = Run(tmp_path, CLUSTER="nats://127.0.0.1:1")
     crawl = run.frontier.crawl_id
+    run.crawl.claim = Claim(crawl, 1, 3)
     files = [run.here / f"crawl-{crawl}-{number:05d}.jsonl.gz" for number in (2, 3)]
     for path in files:
         path.write_bytes(b"x")
     await run.frontier.close()
     assert await run.round(is_end=True)
-    assert run.sent == {path.name for path in files}
+    assert {path.name for path in (run.there / "hub-1").iterdir()} == {path.name for path in files}
     assert all(path.exists() for path in files)
 
 

@@ -394,6 +394,12 @@ def test_where_a_store_may_be() -> None:
         assert line.startswith("ARCHIVE_STORE cannot be used: empty, or s3://bucket/prefix, ")
 
 
+def test_a_store_is_another_folder(tmp_path: Path) -> None:
+    """Sent and deleted, a file would be gone."""
+    (line,) = problems(ARCHIVE_STORE=f"file://{tmp_path}/", WARC_DIR=tmp_path)
+    assert line.endswith(" cannot be used: another folder than WARC_DIR and REPORT_DIR")
+
+
 def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     (line,) = problems(ARCHIVE_STORE="s3://b")

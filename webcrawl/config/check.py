@@ -23,9 +23,11 @@ from webcrawl.config import components
 from webcrawl.config.build import (
     domains_of,
     recrawl_from,
+    report_folder,
     robots_token,
     rules_from,
     scope_from,
+    warc_folder,
 )
 from webcrawl.config.fetch import (
     ProxyError,
@@ -81,6 +83,10 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
+    for folder in (warc_folder(settings), report_folder(settings)):
+        if folder.absolute().as_uri() == str(settings.get("ARCHIVE_STORE")).rstrip("/"):
+            yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
+            break
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")

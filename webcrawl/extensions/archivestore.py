@@ -139,9 +139,11 @@ class ArchiveStore:
                     await self._send(file)
             leaving = await self._may_leave(files, is_end=is_end)
             self._crawl.unsent -= await self._do(partial(self._delete, leaving))
-        except (OSError, StoreError) as error:
+        except OSError as error:
             self._fail(error)
             return False
+        except StoreError:  # the frontier has failed: the pump reports it, and the crawl ends
+            return True
         if self._failed_at:
             took_s, self._failed_at = monotonic() - self._failed_at, 0.0
             logger.warning("ARCHIVE_STORE takes files again, after %.0f s", took_s)
@@ -178,15 +180,12 @@ class ArchiveStore:
             if file.leaves and file.name in self._sent and self._seen[file.path] < until
         ]
 
-    def _fail(self, error: OSError | StoreError) -> None:
+    def _fail(self, error: OSError) -> None:
         """The first of several failures is a line in the log."""
-        if self._failed_at:
-            return
-        self._failed_at = monotonic()
-        why = str(error)
-        if isinstance(error, OSError):
-            why = f"{error.filename or self._url}: {error.strerror or error}"
-        logger.warning("ARCHIVE_STORE takes no files for now, they stay here: %s", why)
+        if not self._failed_at:
+            self._failed_at = monotonic()
+            why = error.filename or self._url, error.strerror or error
+            logger.warning("ARCHIVE_STORE takes no files for now, they stay here: %s: %s", *why)
 
     def _do(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return self._executor.do(work, waits=True)

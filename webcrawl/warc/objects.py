@@ -101,7 +101,7 @@ class Objects:
         FileExistsError: it has another one of this name, unless `replaces`. OSError of the file
         here. Reads it once before it is sent: 2 s of CPU for 1 GB, while other threads run.
         """
-        self._check_disk()
+        self._check_folder(path)
         size_bytes, etag = _size_and_etag(path)
         if (found := self._head(name)) is not None:
             if self._has(found, path, size_bytes, etag):
@@ -150,13 +150,18 @@ class Objects:
             with _errors(self._url):
                 obstore.delete(self._store, names)
 
-    def _check_disk(self) -> None:
-        """obstore would make the folder of a disk that is not mounted any more."""
-        if self._folder is not None:
-            with _errors(self._url):
-                is_there = self._folder.stat().st_dev == self._disk
-            if not is_there:
-                raise ObjectsError("the folder is on another disk: is it mounted?", self._url)
+    def _check_folder(self, path: Path) -> None:
+        """obstore would make the folder of a disk that is not mounted any more. A file that is its
+        own object would be lost when it is deleted.
+        """
+        if self._folder is None:
+            return
+        with _errors(self._url):
+            folder = self._folder.stat()
+        if folder.st_dev != self._disk:
+            raise ObjectsError("the folder is on another disk: is it mounted?", self._url)
+        if os.path.samestat(folder, path.parent.stat()):
+            raise ObjectsError("the folder has the files themselves", self._url)
 
     def _head(self, name: str) -> ObjectMeta | None:
         try:
