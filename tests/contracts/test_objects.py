@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_an_etag_that_is_no_digest_lets_the_object_be_read_back(
 
 
 def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
-    between: Between, tmp_path: Path
+    server: int, between: Between, tmp_path: Path
 ) -> None:
     def said(url: str) -> str:
         with pytest.raises(ObjectsError) as raised:
@@ -122,8 +123,18 @@ def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
     assert said("s3://nobody/x") == "NoSuchBucket: The specified bucket does not exist"
     assert said(f"file://{tmp_path}/none") == "the folder is not there"
     assert said("az://container/x") == "Account must be specified"
+    let_only_known_keys_in(server, after=0)
+    assert said(URL).startswith("InvalidAccessKeyId: ")
+    let_only_known_keys_in(server, after=float("inf"))
     between.is_away = True
     assert "error sending request" in said(URL)
+
+
+def let_only_known_keys_in(server: int, after: float) -> None:
+    """After so many requests. moto knows no key, and takes any by default."""
+    url = f"http://127.0.0.1:{server}/moto-api/reset-auth"
+    data, headers = str(after).encode(), {"Content-Type": "text/plain"}
+    urlopen(Request(url, data=data, headers=headers, method="POST")).close()
 
 
 def test_of_an_upload_that_is_killed_no_object_is_there(between: Between, tmp_path: Path) -> None:
