@@ -176,14 +176,16 @@ async def test_a_file_whose_name_the_store_has_for_another_stays_and_ends_in_an_
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, fine = run.archive(), run.archive()
-    (run.there / path.name).write_bytes(b"other")
+    index = index_path(path)
+    (run.there / index.name).write_bytes(b"other")
     assert await run.round()
     run.extension.spider_opened()
     await run.end()
-    assert (run.there / path.name).read_bytes() == b"other"
-    assert path.exists()
+    assert (run.there / index.name).read_bytes() == b"other"
+    assert path.exists(), "of an index alone nobody knew the crawl"
+    assert index.exists()
     assert not fine.exists()
-    assert caplog.text.count(f"{path.name} is there already, with other content") == 1
+    assert caplog.text.count(f"{index.name} is there already, with other content") == 1
     assert run.crawl.fatal_error.startswith("ARCHIVE_STORE: 1 file (")
 
 

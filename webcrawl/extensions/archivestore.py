@@ -133,9 +133,9 @@ class ArchiveStore:
         """Send and delete what is finished. False after a failure."""
         try:
             files = await self._do(partial(self._finished, is_end=is_end))
-            self._crawl.unsent = sum(file.leaves for file in files)
+            self._crawl.unsent = len(self._leaving(files))
             for file in files:
-                if file.name not in self._sent:
+                if file.name not in self._sent and file.path not in self._refused:
                     await self._send(file)
             leaving = await self._may_leave(files, is_end=is_end)
             self._crawl.unsent -= await self._do(partial(self._delete, leaving))
@@ -176,9 +176,14 @@ class ArchiveStore:
             until = -inf if getattr(crawl.scheduler, "problem", "") else inf
         return [
             file.path
-            for file in files
-            if file.leaves and file.name in self._sent and self._seen[file.path] < until
+            for file in self._leaving(files)
+            if file.name in self._sent and self._seen[file.path] < until
         ]
+
+    def _leaving(self, files: list[_File]) -> list[_File]:
+        """Those of `files` that leave sooner or later: a WARC file and its index, or neither."""
+        stay = {_stem(path) for path in self._refused}
+        return [file for file in files if file.leaves and _stem(file.path) not in stay]
 
     def _fail(self, error: OSError) -> None:
         """The first of several failures is a line in the log."""
@@ -196,7 +201,10 @@ class ArchiveStore:
         """The finished files of this crawl that may be sent, the oldest first. OSError."""
         busy = {found[1] for path in open_files(self._warc_dir) if (found := _named(path))}
         paths = sorted(self._warc_dir.glob("*.warc.gz"))
-        self._is_ours = {path: self._is_ours.get(path) or self._is_of_crawl(path) for path in paths}
+        known = self._is_ours
+        self._is_ours = {
+            path: known[path] if path in known else self._is_of_crawl(path) for path in paths
+        }
         files = [
             _File(each, each.name, leaves=True)
             for path in paths
@@ -208,7 +216,7 @@ class ArchiveStore:
             files += self._of_report(is_end=is_end)
         now = monotonic()
         self._seen = {file.path: self._seen.get(file.path, now) for file in files}
-        return [file for file in files if file.path not in self._refused]
+        return files
 
     def _is_of_crawl(self, path: Path) -> bool:
         return _named(path) is not None and self._crawl.crawl_id in crawls_of(path)
@@ -265,8 +273,13 @@ class ArchiveStore:
 
     def _left(self) -> list[int]:
         """The sizes of the files that the store has not."""
-        files = [file.path for file in self._finished(is_end=True) if file.name not in self._sent]
-        return [path.stat().st_size for path in (*files, *self._refused)]
+        files = self._finished(is_end=True)
+        left = {file.path for file in files if file.name not in self._sent} | self._refused
+        return [path.stat().st_size for path in left]
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".warc.gz").removesuffix(".cdxj")
 
 
 def _named(path: Path) -> re.Match[str] | None:
