@@ -120,6 +120,7 @@ DEDUP_INDEX: list[str] = []  # earlier archives: what they hold is not stored ag
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
+ARCHIVE_STORE = ""  # s3://bucket/prefix: what is finished goes there, and leaves this disk
 REPORT_DIR = ""  # for reports, the crawl log and the time series; empty: WARC_DIR
 
 # Log and statistics.
@@ -153,6 +154,7 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.hub.Hub": 306,
+    "webcrawl.extensions.archivestore.ArchiveStore": 308,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.earlier.EarlierArchives": 0,

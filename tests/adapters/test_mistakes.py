@@ -35,6 +35,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("report", "/none"), "/none is not a folder"),
     (("report", ".", "--crawl", "1"), ". has no crawl log: no crawl-1-*.jsonl"),
     (("report", ".", "--in-degree", "a/b"), "--in-degree a/b is not a domain"),
+    (("report", "s3://b/p"), "of a store: give -o FOLDER"),
     (("warcrecover", "/none"), "/none is no folder"),
     (("wacz", "/none", "-o", "x.wacz"), "/none does not exist"),
     (("wacz", "docs", "-o", "x.wacz"), "docs has no files *.warc.gz"),

@@ -180,6 +180,18 @@ class FrontierContract:
         assert frontier.is_finished()
         assert frontier.next_at() == float("inf")
 
+    async def test_answers_are_logged_when_their_leases_are_back(self) -> None:
+        driver = self.driver(obey_robots=False)
+        await driver.put("http://a/", "http://b/")
+        first = await driver.until(Step.PAGE)
+        leased_at, driver.now = driver.now, driver.now + 5.0
+        second = await driver.until(Step.PAGE)
+        assert await driver.frontier.logged_until(driver.now + 9.0) == leased_at
+        await driver.give_back(first, answer(first, driver.now))
+        assert leased_at < await driver.frontier.logged_until(driver.now + 9.0) <= driver.now
+        await driver.give_back(second, Returned())
+        assert await driver.frontier.logged_until(driver.now + 9.0) == driver.now + 9.0
+
     async def test_head_comes_before_get_each_on_the_hosts_clock(self) -> None:
         driver = self.driver(head_first=True)
         await driver.put("http://a/")

@@ -321,6 +321,8 @@ def test_a_crawl_of_a_test_web_needs_no_contact(servers: Any, private: int, line
         ("BOT_AUTH_KEY", "{tmp}/proxy"),
         ("BOT_AUTH_KEY", "{tmp}/pipe"),
         ("WARC_OMIT_HEADERS", "a b"),
+        ("ARCHIVE_STORE", "s3://me:secret@bucket/x"),
+        ("ARCHIVE_STORE", "az://container/x?sig=secret"),
     ],
 )
 def test_a_wrong_identity_or_proxy_is_one_line_without_secrets(
@@ -381,6 +383,27 @@ def test_the_index_that_cannot_be_used_is_named(tmp_path: Path, name: str, reaso
     (tmp_path / "b.cdxj").touch()
     (line,) = problems(DEDUP_INDEX=f"{tmp_path},{tmp_path / name}")
     assert f"cannot be used: {tmp_path / name} {reason}" in line
+
+
+def test_where_a_store_may_be() -> None:
+    """A wrong value is not shown: it may have a login."""
+    good = [None, "", "s3://b", "s3://b/p/q", "gs://b/p", "az://c/p", "file:///tmp/a@b"]
+    assert [each for each in good if problems(ARCHIVE_STORE=each)] == []
+    for bad in ("s3://", "b/p", "s3://b/p?x", "s3://k:s@b/p", "file://h/p", "ftp://b", 3):
+        (line,) = problems(ARCHIVE_STORE=bad)
+        assert line.startswith("ARCHIVE_STORE cannot be used: empty, or s3://bucket/prefix, ")
+
+
+def test_a_store_is_another_folder(tmp_path: Path) -> None:
+    """Sent and deleted, a file would be gone."""
+    (line,) = problems(ARCHIVE_STORE=f"file://{tmp_path}/", WARC_DIR=tmp_path)
+    assert line.endswith(" cannot be used: another folder than WARC_DIR and REPORT_DIR")
+
+
+def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    (line,) = problems(ARCHIVE_STORE="s3://b")
+    assert line == "ARCHIVE_STORE needs obstore: pip install 'webcrawl[store]'"
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,9 @@ class AllHubs(ClientFrontier):
         for number, some in by_hub.items():
             await self._hubs[number].frontier.log_if_lost(warc, some)
 
+    async def logged_until(self, now: float) -> float:
+        return min([await hub.frontier.logged_until(now) for hub in self._hubs])
+
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each hub knows the contents of its own pages only. Only the page waits for it."""
         hub = self._hubs[self._hub_of_host(host_of(original.url))]

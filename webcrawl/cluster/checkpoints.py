@@ -101,7 +101,7 @@ def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
     return found
 
 
-def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> None:
+def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> Found:
     """Copy `files`, and list them in `header`. StoreError, OSError.
 
     Until it is whole and on the disk, the last one before stays.
@@ -123,6 +123,7 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     sync_folder(home)
     sync_folder(root)
     _remove_others(home, (folder, whole))
+    return folder, whole
 
 
 def newest(home: Path) -> Found | None:
@@ -195,6 +196,7 @@ class Checkpoints:
     claim -- which hub of which crawl
     serves -- whether this process is the hub: else another one may have a later checkpoint
     on_made -- called with `inbox` of the last checkpoint: now, and after each one
+    send -- sends a checkpoint to another place too, or raises StoreError: then it is not made
 
     What fails is one line in the log, and the crawl goes on.
     """
@@ -208,6 +210,7 @@ class Checkpoints:
         *,
         serves: Callable[[], bool],
         on_made: Callable[[Mapping[int, int]], None],
+        send: Callable[[Found], None] | None = None,
     ) -> None:
         self._root = root
         self._jobdir = jobdir
@@ -215,6 +218,7 @@ class Checkpoints:
         self._frontier = frontier
         self._serves = serves
         self._on_made = on_made
+        self._send = send
         self._executor = AdaptiveExecutor("checkpoint")  # a second Ctrl-C does not wait for it
         self._disk: int | None = None  # of `root`
         self._last_time = 0.0  # of the last checkpoint, UTC; 0: there is none
@@ -237,7 +241,8 @@ class Checkpoints:
                     self._root,
                 )
             if last is not None:
-                self._last_time, inbox = last[1].time, last[1].inbox
+                self._last_time = last[1].time
+                inbox = last[1].inbox if self._send is None else {}  # the other may be older
         self._on_made(inbox)
 
     @property
@@ -300,7 +305,9 @@ class Checkpoints:
         if not _has_commit(frontier):  # nothing to restore
             return
         header = Checkpoint(self._claim, now, dict(inbox))
-        write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
+        found = write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
+        if self._send is not None:
+            self._send(found)
         self._last_time = now
         logger.info("A checkpoint was made in %.1f s", time.monotonic() - began_at)
 

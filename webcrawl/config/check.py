@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Any
 
@@ -22,9 +23,11 @@ from webcrawl.config import components
 from webcrawl.config.build import (
     domains_of,
     recrawl_from,
+    report_folder,
     robots_token,
     rules_from,
     scope_from,
+    warc_folder,
 )
 from webcrawl.config.fetch import (
     ProxyError,
@@ -58,6 +61,8 @@ def check(settings: BaseSettings) -> list[str]:
             import_module("nats")
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
+    if settings.get("ARCHIVE_STORE") and find_spec("obstore") is None:
+        return [needs_extra("ARCHIVE_STORE", "obstore", "store")]
     problems += _conflicts(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
@@ -78,6 +83,10 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
+    for folder in (warc_folder(settings), report_folder(settings)):
+        if folder.absolute().as_uri() == str(settings.get("ARCHIVE_STORE")).rstrip("/"):
+            yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
+            break
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")
@@ -93,6 +102,8 @@ def _problem(name: str, value: object) -> str:
         return _problem_of_bus(value)
     if name == "PROXY":
         return str(ProxyError(TABLE[name].kind.allowed))
+    if name == "ARCHIVE_STORE":  # its text may be a login
+        return f"{name} cannot be used: {TABLE[name].kind.allowed}"
     if name == "PARSERS":
         allowed = f"{TABLE[name].kind.allowed}; {parsers_problem(value)}"
         return str(SettingError(name, value, allowed))

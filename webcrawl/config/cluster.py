@@ -32,6 +32,7 @@ from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.packets import SILENCE_S, Brief
 from webcrawl.cluster.records import CrawlRecord, Ownership
+from webcrawl.cluster.sentcheckpoints import send_checkpoint
 from webcrawl.cluster.several import SeveralHubs
 from webcrawl.config.build import domains_of, hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
@@ -48,6 +49,7 @@ _OWN: Final = frozenset(
     {
         *("JOBDIR", "WARC_DIR", "REPORT_DIR", "DEDUP_INDEX", "RULES", "BOT_AUTH_KEY", "PROXY"),
         *("WARC_PREFIX", "WARC_MAX_SIZE", "WARC_MAX_TOTAL", "DISK_FREE_MIN", "WARC_OMIT_HEADERS"),
+        "ARCHIVE_STORE",
         *("CONCURRENT_REQUESTS", "CRAWL_PROCESSES", "CLOSE_GRACE"),
         *("DNS_SERVERS", "OUTAGE_TIMEOUT"),
         *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "STATS_INTERVAL", "LIVE", "OWN_NAMES"),
@@ -227,7 +229,11 @@ def checkpoints_from(
     jobdir, root = job_folder(settings), settings.get("CLUSTER_CHECKPOINTS")
     if jobdir is None or not root:
         return None
-    return Checkpoints(Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made)
+    url = read(settings, "ARCHIVE_STORE", str)
+    send = partial(send_checkpoint, url) if url else None
+    return Checkpoints(
+        Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made, send=send
+    )
 
 
 def new_name() -> str:

@@ -364,6 +364,13 @@ HTTPS_URL = Kind(
     " https://example.org/.well-known/http-message-signatures-directory",
 )
 PREFIXES = list_of(taken_by(partial(ip_network, strict=False)), "prefixes, such as 192.0.2.0/24")
+# No user, no query: a login would be in the log, in each WARC file and in report.json.
+_STORE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^\s?#@]*)?|file:///[^\s?#]*")
+STORE = Kind(
+    _empty_or(_STORE),
+    "empty, or s3://bucket/prefix, gs://, az:// or file:///folder, without a login: the environment"
+    " has the credentials",
+)
 AGENTS = Kind(
     _are_agents,
     f"one line of ASCII text, or up to {NAMES_MAX} names, such as mybot,CCBot",

@@ -376,7 +376,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "DISK_FREE_MIN",
             kinds.SIZE,
             "The crawl ends, with exit code 1, when a disk of `WARC_DIR` or `JOBDIR` has less free"
-            " space than this. 0: the crawl ends when a write fails.",
+            " space than this; with `ARCHIVE_STORE` it pauses until there is more. 0: the crawl"
+            " ends when a write fails.",
             "crawling.md#caps-and-ends",
         ),
         Setting(
@@ -403,6 +404,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Indexes of earlier archives: CDXJ files (`.cdxj`, `.cdxj.gz`) or folders of them. A"
             " page that they hold in the same bytes becomes a `revisit` record that refers to it.",
             "output.md#earlier-archives",
+        ),
+        Setting(
+            "ARCHIVE_STORE",
+            kinds.STORE,
+            "The object store to which finished WARC files, their indexes, the crawl log and the"
+            " report go: `s3://bucket/prefix`, `gs://`, `az://` or `file://`. WARC files leave the"
+            " disk of this machine when they are there. Credentials are in the environment.",
+            "output.md#an-object-store",
         ),
         Setting(
             "REPORT_DIR",

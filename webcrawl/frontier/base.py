@@ -304,6 +304,12 @@ class Frontier(ABC):
         """
         return inf
 
+    async def logged_until(self, now: float) -> float:
+        """Answers that were archived before then (monotonic) have their line in the crawl log, in
+        a commit.
+        """
+        raise NotImplementedError(f"{self!r} has leases of one process only")
+
     @property
     def supply(self) -> int:
         """About how many pages the admitted hosts can give within SUPPLY_S seconds."""

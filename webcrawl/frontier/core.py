@@ -366,6 +366,12 @@ class CrawlState:
         since = now + self._state.utc_s
         return min(self.unlogged_since, since)
 
+    def logged_until(self, now: float) -> float:
+        """See `Frontier.logged_until`. A release is committed before the next batch."""
+        if self._log is not None and self.unlogged_since < inf:
+            return -inf
+        return next(iter(self._leases.values()), now)
+
     def log_lost(self, lines: Sequence[bytes]) -> None:
         """See `Frontier.log_lost`."""
         assert self._log is not None, "the caller has looked for lines in it"

@@ -114,6 +114,7 @@ class FrontierServer(Frontier):
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
         self._recalls = 0
+        self._holds = False
         self._allowed_until = inf
 
     def __repr__(self) -> str:
@@ -181,6 +182,9 @@ class FrontierServer(Frontier):
     def unlogged_since(self) -> float:
         return self._frontier.unlogged_since
 
+    async def logged_until(self, now: float) -> float:
+        return await self._frontier.logged_until(now)
+
     async def log_lost(self, lines: Sequence[bytes]) -> None:
         await self._frontier.log_lost(lines)
 
@@ -244,7 +248,8 @@ class FrontierServer(Frontier):
 
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         """`acquire` for any process; that of the owner may have to wait for others."""
-        if self.orders.is_paused or (self.whole is not None and self.whole.is_held):
+        held = self._holds or (self.whole is not None and self.whole.is_held)
+        if self.orders.is_paused or held:
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
@@ -262,7 +267,7 @@ class FrontierServer(Frontier):
 
     def ready_at(self, lane: Lane) -> float:
         """When an `acquire` of any process may give leases of `lane`."""
-        if self.whole is not None and self.whole.is_held:
+        if self._holds or (self.whole is not None and self.whole.is_held):
             return inf
         if (self.target or self.whole is not None) and self.goal:  # most often there is no target
             is_page = lane is Lane.PAGES
@@ -310,6 +315,15 @@ class FrontierServer(Frontier):
         """
         self.orders = orders
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
+
+    def hold(self, *, is_held: bool) -> None:
+        """Give no leases for now, and take back those whose requests are not sent: for as long as
+        this machine's disk is full.
+        """
+        self._holds = is_held
+        if is_held:
+            self.recall()
+        self._notify_members(time.monotonic())
 
     def recall(self) -> None:
         """Let the other processes give back all leases so far whose requests are not sent.

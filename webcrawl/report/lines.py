@@ -84,6 +84,13 @@ class OutageLines:
         return ()
 
 
+def held_lines(before: str, held: str) -> tuple[str, ...]:
+    """The line for a pause of the crawl by itself, mostly none. `held`: why, "" for no pause."""
+    if bool(before) == bool(held):
+        return ()
+    return (f"    --- {held}: the crawl pauses" if held else "    --- the crawl continues",)
+
+
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
     """The six lines at the end of a crawl that took `elapsed_s`.
 

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from webcrawl.warc.reader import Broken, Record, read_records
 
 PART_OF = "isPartOf"  # of a warcinfo record: the collection, and the ID of the crawl
+
+
+class Openable(Protocol):
+    """A path, or a file of a store."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO: ...
 
 
 class Archived(NamedTuple):
@@ -61,7 +67,7 @@ def lines_of(block: bytes) -> list[tuple[str, str]]:
     return [(name.strip(), value.strip()) for name, _, value in pairs]
 
 
-def crawls_of(path: Path) -> list[str]:
+def crawls_of(path: Openable) -> list[str]:
     """The values of isPartOf in the warcinfo record of a file; [] without one, and of a file that
     has just been renamed or removed. OSError.
     """

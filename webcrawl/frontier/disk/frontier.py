@@ -189,6 +189,9 @@ class LocalFrontier(Frontier):
     def unlogged_since(self) -> float:
         return self._state.unlogged_since
 
+    async def logged_until(self, now: float) -> float:
+        return await self._run(lambda: self._state.logged_until(now), moves=False)
+
     async def log_lost(self, lines: Sequence[bytes]) -> None:
         await self._run(lambda: self._state.log_lost(lines), moves=False)
 

@@ -15,6 +15,7 @@ from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
 from webcrawl.tools.progress import bar_of_bytes
+from webcrawl.tools.stored import NoStoreError, named_files
 
 WRONG = 2  # exit code for files, folders and options that cannot be used
 _TEXTS = {"all": ("text",), "main": ("main_text",), "both": ("text", "main_text")}
@@ -30,7 +31,8 @@ class Command(command.Command):
     def long_desc(self) -> str:
         return (
             "writes a Parquet file of captures for each WARC file, and one of hosts, into DIR."
-            " Reads files of any writer. A command that was stopped goes on where it was if it is"
+            " Reads files of any writer, also those of an object store: s3://bucket/prefix, or a"
+            " file there. A command that was stopped goes on where it was if it is"
             " given again. docs/corpus.md describes the columns."
         )
 
@@ -61,14 +63,14 @@ class Command(command.Command):
         texts, filters = _texts(opts), _filters(opts)
         folder = Path(opts.output)
         try:
-            warcs, logs = [Path(each) for each in args], [Path(each) for each in opts.log]
-            plan = plan_of(warcs, logs, opts.crawl, texts, filters)
+            warcs = [file for each in args for file in named_files(each, ".warc.gz")]
+            plan = plan_of(warcs, opts.log, opts.crawl, texts, filters)
             has_been_made = is_made(plan, folder)
             if not has_been_made:
                 total = sum(size for _, size in plan.warcs)
                 with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
                     summary = make_corpus(plan, folder, progress)
-        except CorpusError as error:
+        except (CorpusError, NoStoreError) as error:
             self.fail(str(error), WRONG)
         except BrokenProcessPool:
             self.fail("a process was ended from outside; the same command goes on", 1)

@@ -12,7 +12,7 @@ The name `.unfinished` marks a file that is being written.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,6 +35,14 @@ from webcrawl.tools.corpus.parts import (
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
 from webcrawl.tools.pool import in_processes
 from webcrawl.tools.progress import Progress
+from webcrawl.tools.stored import (
+    StoredFile,
+    fetch_files,
+    is_stored,
+    located,
+    size_of,
+    stored_logs,
+)
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
@@ -66,14 +74,18 @@ class Summary(msgspec.Struct):
 
 
 def plan_of(
-    warcs: Sequence[Path], log_folders: Sequence[Path], crawl: str, texts: Texts, filters: Filters
+    warcs: Sequence[Path | StoredFile],
+    log_folders: Sequence[str],
+    crawl: str,
+    texts: Texts,
+    filters: Filters,
 ) -> Plan:
-    """CorpusError: two files have one name, or one cannot be read."""
+    """CorpusError: two files have one name, or one cannot be read. NoStoreError."""
     found: dict[str, tuple[str, int]] = {}
     for path in warcs:
         try:
             with path.open("rb"):
-                size_bytes = path.stat().st_size
+                size_bytes = size_of(path)
         except OSError as error:
             raise CorpusError(f"{path}: {error.strerror}") from None
         stem = stem_of(path.name)
@@ -81,13 +93,34 @@ def plan_of(
             raise CorpusError(f"{path}: {HOSTS} is the table of hosts; rename the file")
         if stem in found:
             raise CorpusError(f"two files are named {path.name}: {found[stem][0]} and {path}")
-        found[stem] = (str(path.resolve()), size_bytes)
-    folders = {*log_folders, *(path.parent for path in warcs)}
+        found[stem] = (str(path if isinstance(path, StoredFile) else path.resolve()), size_bytes)
+    folders = {*log_folders, *(_folder_of(path) for path in warcs)}
     try:
-        logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
+        logs = sorted({log for folder in folders for log in _logs_in(folder)})
     except OSError as error:
         raise CorpusError(f"{error.filename}: {error.strerror}") from None
     return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters)
+
+
+def _folder_of(path: Path | StoredFile) -> str:
+    return path.url if isinstance(path, StoredFile) else str(path.parent)
+
+
+def _logs_in(folder: str) -> list[str]:
+    if is_stored(folder):
+        return stored_logs(folder.rstrip("/"))
+    return [str(log.resolve()) for _, _, log in log_files(Path(folder))]
+
+
+def _fetched_logs(logs: Sequence[str], work: Path) -> Iterator[Path]:
+    """The crawl logs as files of this disk. OSError."""
+    for number, log in enumerate(logs):
+        if is_stored(log):
+            url, _, name = log.rpartition("/")
+            fetch_files(url, work / str(number), name.__eq__)
+            yield work / str(number) / name
+        else:
+            yield Path(log)
 
 
 def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
@@ -95,7 +128,7 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     work = folder / PARTS
     work.mkdir(parents=True, exist_ok=True)
     _claim(plan, folder)
-    parts_by_warc = {Path(path): parts_of(Path(path)) for path, _ in plan.warcs}
+    parts_by_warc = {located(path): parts_of(located(path)) for path, _ in plan.warcs}
     parts = [*chain.from_iterable(parts_by_warc.values())]
     _write_parts(parts, plan, work, processes, progress)
     problems = []
@@ -109,7 +142,7 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     with open_database(str(database), work, MEMORY) as connection:
         names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
-        resolve(connection, names, files, [Path(log) for log in plan.logs])
+        resolve(connection, names, files, [*_fetched_logs(plan.logs, work)])
         for own in parts_by_warc.values():
             write_file(connection, own, folder, plan.filters, plan.texts)
         write_hosts(connection, folder / HOSTS)

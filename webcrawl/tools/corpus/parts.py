@@ -25,6 +25,7 @@ from webcrawl.tools.corpus.columns import tables
 from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
 from webcrawl.tools.corpus.text import PageText
 from webcrawl.tools.corpus.texts import as_member
+from webcrawl.tools.stored import StoredFile, size_of
 from webcrawl.warc.captures import Archived, captures, crawls_of
 from webcrawl.warc.index import index_path
 from webcrawl.warc.reader import Broken, Record, read_records
@@ -63,7 +64,7 @@ class Options(NamedTuple):
 class Part(NamedTuple):
     """A run of records of a WARC file: those that begin from `start` on and before `end`."""
 
-    warc: Path
+    warc: Path | StoredFile
     start: int
     end: int
 
@@ -91,10 +92,10 @@ class Counts(msgspec.Struct):
         self.noted = (self.noted + other.noted)[:_NOTED]
 
 
-def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
+def parts_of(warc: Path | StoredFile, part_bytes: int = PART_BYTES) -> list[Part]:
     """The parts of a file. OSError. Memory: the index, if there is one."""
-    size_bytes = warc.stat().st_size
-    index = index_path(warc)
+    size_bytes = size_of(warc)
+    index = warc.with_name(index_path(Path(warc.name)).name)
     cuts = [0]
     if size_bytes > part_bytes and index != warc and index.is_file():
         with warc.open("rb") as file:
@@ -104,7 +105,7 @@ def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
     return [Part(warc, *each) for each in pairwise([*cuts, size_bytes])]
 
 
-def _offsets(index: Path) -> Iterator[int]:
+def _offsets(index: Path | StoredFile) -> Iterator[int]:
     """The offsets in an index. A line that is not CDXJ is left out: it only moves a cut."""
     with index.open("rb") as lines:
         for line in lines:
@@ -138,7 +139,9 @@ def write_part(part: Part, folder: Path, options: Options) -> Counts:
 
 
 def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, PageText | None]]:
-    """The rows of `part`. An error of the disk counts as one broken record, which ends the part."""
+    """The rows of `part`. An error of the disk counts as one broken record, which ends the part.
+    ObjectsError: of a store.
+    """
     try:
         crawl = options.crawl or (crawls_of(part.warc) or [""])[-1]  # ours: collection, then ID
         with part.warc.open("rb") as warc:
@@ -158,6 +161,8 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                     counts.captures += 1
                     yield row
     except OSError as error:
+        if isinstance(part.warc, StoredFile):  # the store may come back
+            raise
         counts.note(part.start, str(error.strerror))
 
 

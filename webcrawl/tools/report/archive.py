@@ -21,6 +21,7 @@ import duckdb
 from webcrawl.parse.page import PARSERS, media_type_of, read_page
 from webcrawl.parse.urls import host_of
 from webcrawl.tools.pool import in_processes
+from webcrawl.tools.stored import StoredFile
 from webcrawl.tools.words import count_tokens
 from webcrawl.warc.files import OPEN
 from webcrawl.warc.payload import message_of
@@ -42,7 +43,7 @@ class Place(NamedTuple):
 class Task:
     """Pages of one file. `domain`: "" if links are not wanted."""
 
-    path: Path
+    path: Path | StoredFile
     places: list[Place]
     has_tokens: bool
     domain: str
@@ -66,7 +67,7 @@ class Found:
 
 def read_archive(
     log: duckdb.DuckDBPyConnection,
-    folders: Sequence[Path],
+    folders: Sequence[tuple[Path, str]],
     *,
     has_tokens: bool,
     domain: str = "",
@@ -75,7 +76,7 @@ def read_archive(
 ) -> Found:
     """Read the records of all documents of the log. `progress` is called with pages read.
 
-    `folders`: WARC_DIR of each hub.
+    `folders`: WARC_DIR of each hub, and the URL of the files that are not there, or "".
     """
     found = Found()
     tasks = _tasks(log, folders, has_tokens, domain)
@@ -91,13 +92,15 @@ def archived_pages(log: duckdb.DuckDBPyConnection) -> int:
 
 
 def _tasks(
-    log: duckdb.DuckDBPyConnection, folders: Sequence[Path], has_tokens: bool, domain: str
+    log: duckdb.DuckDBPyConnection,
+    folders: Sequence[tuple[Path, str]],
+    has_tokens: bool,
+    domain: str,
 ) -> Iterator[Task]:
     files = log.execute("SELECT DISTINCT hub, warc FROM body ORDER BY ALL")
     for hub, name in files.fetchall():
-        path = folders[hub] / Path(name).name  # the log may be another's: no path leads out
-        if not path.exists():
-            path = path.with_name(path.name + OPEN)
+        folder, url = folders[int(hub)]
+        path = _file_of(folder, url, Path(name).name)  # the log may be another's: no path leads out
         with log.cursor() as cursor:
             rows = cursor.execute(
                 'SELECT url, "offset" FROM body WHERE hub = ? AND warc = ? ORDER BY "offset"',
@@ -106,6 +109,13 @@ def _tasks(
             while some := rows.fetchmany(PAGES_A_TASK):
                 places = [Place(url, offset or 0) for url, offset in some]
                 yield Task(path, places, has_tokens, domain)
+
+
+def _file_of(folder: Path, url: str, name: str) -> Path | StoredFile:
+    path, open_path = folder / name, folder / f"{name}{OPEN}"
+    if path.exists() or not url:
+        return path if path.exists() else open_path
+    return open_path if open_path.exists() else StoredFile(url, name)
 
 
 def read_task(task: Task) -> Found:
@@ -121,7 +131,7 @@ def read_task(task: Task) -> Found:
             try:
                 _read_page(file, place, task, found)
                 found.pages += 1
-            except (ValueError, StopIteration, MemoryError):
+            except (ValueError, StopIteration, MemoryError, OSError):
                 found.unread += 1
     return found
 

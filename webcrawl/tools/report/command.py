@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 from scrapy.exceptions import UsageError
@@ -14,6 +15,7 @@ from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.tools import command
 from webcrawl.tools.report.folder import NoCrawlError, find_crawls
 from webcrawl.tools.report.printed import write_report
+from webcrawl.tools.stored import is_stored
 
 WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
 
@@ -29,7 +31,8 @@ class Command(command.Command):
             "writes DIR/report/index.html, a page that needs no network, with"
             " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
             " (REPORT_DIR, by default WARC_DIR). Several folders are those of the hubs of a"
-            " crawl: the report is of the whole crawl. Changes nothing else."
+            " crawl: the report is of the whole crawl. DIR may be in an object store, as in"
+            " ARCHIVE_STORE; then give -o. Changes nothing else."
             " docs/output.md lists the figures."
         )
 
@@ -59,8 +62,11 @@ class Command(command.Command):
             raise command.WrongUse("give --hosts or --json, not both")
         try:
             domain = domain_of(opts.in_degree)
-            folder = find_crawls([Path(each) for each in args], opts.crawl)
-            write_report(folder, opts, domain)
+            if is_stored(args[0]) and not opts.output:
+                raise NoCrawlError("of a store: give -o FOLDER, where the page is written")
+            with TemporaryDirectory(prefix="webcrawl-") as temporary:
+                folder = find_crawls(args, opts.crawl, Path(temporary))
+                write_report(folder, opts, domain)
         except NoCrawlError as error:
             self.fail(error, WRONG)
         except duckdb.Error as error:

@@ -60,12 +60,12 @@ def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> 
 def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
     """Shows a bar on standard error, if that is a terminal."""
     pages = archived_pages(log)
-    warc_dirs = [part.warc_dir for part in folder.parts]
+    warc_dirs = [(part.warc_dir, part.store) for part in folder.parts]
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         advance = partial(bar.advance, bar.add_task(f"{pages:,} pages of WARC files", total=pages))
         found = read_archive(log, warc_dirs, has_tokens=has_tokens, domain=domain, progress=advance)
     if found.unread:
-        dirs = ", ".join(map(str, warc_dirs))
+        dirs = ", ".join(url or str(folder) for folder, url in warc_dirs)
         print(f"{found.unread:,} pages cannot be read from {dirs}", file=sys.stderr)
     return found
 
