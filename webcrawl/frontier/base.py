@@ -196,7 +196,8 @@ class Frontier(ABC):
         (`candidates.FAILURES_MAX` at most)
     is_short -- all pages that the target still needs are under way; False in a worker
     has_spare -- and other pages are ready: a slow one may be ended for another
-    is_met -- the target is reached
+    is_met -- the target is reached, and no requisite of its pages is ready or waits for a clock
+    has_requisites -- a requisite is the next link of a host in memory, or is leased
     crawl_id -- of the crawl, the same in all its runs
     log -- the crawl log; None without one, and in a worker
     target -- pages to be answered; 0: no target, or a worker process
@@ -211,6 +212,7 @@ class Frontier(ABC):
     is_short: bool = False
     has_spare: bool = False
     is_met: bool = False
+    has_requisites: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
     target: int = 0

@@ -20,7 +20,8 @@ from webcrawl.parse.urls import MAX_LEVEL, level_of
 # Keys of `Counters.visits` that count no visit.
 NO_VISITS: Final = frozenset({"gone", "lie", "brought_forward"})
 
-STAGES: Final = ("dns", "robots", "head", "page", "archive")  # in the order of a URL's way
+# In the order of a URL's way.
+STAGES: Final = ("dns", "robots", "head", "page", "requisite", "archive")
 MOMENTARY: Final = frozenset({"under_way", "stage_under_way"})  # requests under way
 # Answers by which an owner refuses access: they are final (RFC 9110, 15.5.2, 15.5.3; RFC 7725, 3).
 REFUSED_ACCESS: Final = {
@@ -53,7 +54,8 @@ class Counters:
     crawled -- [C] URLs whose final answer has a valid HTTP status (outcomes)
     links -- [L] http(s) links found in pages, repeats included (scheduler)
     page_bytes -- bytes on the wire of answers to pages (scheduler)
-    robots_bytes -- bytes on the wire of answers to robots.txt and HEAD (scheduler)
+    robots_bytes -- bytes on the wire of answers to all but pages: robots.txt, HEAD, sitemaps,
+        requisites (scheduler)
     fetch_s -- seconds from request to last byte, summed over all pages (scheduler)
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
@@ -88,6 +90,8 @@ class Counters:
         "not_modified"; 304 to requests without a condition "unasked"; 304 with bytes after their
         head "with_body"; "bad_validator", validators of a last visit that may not be sent (download
         handler)
+    requisites -- of page requisites (PAGE_REQUISITES): final answers by "2xx" ... "5xx" (outcomes),
+        and those that are not fetched, by reason (candidates). The funnel does not count them
     dedup -- "found", pages that an earlier archive (DEDUP_INDEX) has in the same bytes (spider)
     """
 
@@ -128,6 +132,7 @@ class Counters:
     stage_us: Counter[str] = field(default_factory=Counter)
     conditional: Counter[str] = field(default_factory=Counter)
     dedup: Counter[str] = field(default_factory=Counter)
+    requisites: Counter[str] = field(default_factory=Counter)
 
     @property
     def wire_bytes(self) -> int:

@@ -14,7 +14,8 @@ while the owner is the busier of the two.
 The target is n answered pages. A page is leased only if it may count: answered pages and leased
 pages together are at most n, so the target is exact whatever happens to the leases. No host is
 admitted while the admitted hosts can give all the pages that are missing. When all pages that are
-missing are leased, and others are ready, each process ends its slow pages (`has_spare`).
+missing are leased, and others are ready, each process ends its slow pages (`has_spare`). Requisites
+do not count, and the crawl goes on until those of its last pages are fetched.
 """
 
 from __future__ import annotations
@@ -202,9 +203,15 @@ class FrontierServer(Frontier):
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
+        if self._frontier.has_requisites:
+            return False
         if self.whole is not None:
             return self.whole.is_met
         return bool(self.target) and self.counters.crawled >= self.target
+
+    @property
+    def has_requisites(self) -> bool:  # type: ignore[override]
+        return self._frontier.has_requisites
 
     @property
     def goal(self) -> int:
@@ -250,6 +257,8 @@ class FrontierServer(Frontier):
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
                 return []
             return await self._frontier.acquire(now, limit, lane)
+        if lane is Lane.REQUISITES:
+            return await self._frontier.acquire(now, limit, lane)
         limit = min(limit, self._room)
         if limit <= 0:
             return []
@@ -264,7 +273,8 @@ class FrontierServer(Frontier):
         """When an `acquire` of any process may give leases of `lane`."""
         if self.whole is not None and self.whole.is_held:
             return inf
-        if (self.target or self.whole is not None) and self.goal:  # most often there is no target
+        is_counted = lane is not Lane.REQUISITES
+        if is_counted and (self.target or self.whole is not None) and self.goal:  # mostly no target
             is_page = lane is Lane.PAGES
             missing = self._room if is_page else self._missing_pages(time.monotonic())
             if missing <= 0:

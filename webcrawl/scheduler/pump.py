@@ -41,6 +41,7 @@ _STAGES = {
     Step.ROBOTS: "robots",
     Step.HEAD: "head",
     Step.SITEMAP: "robots",  # files about a site, beside its pages
+    Step.REQUISITE: "requisite",
 }
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 # How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
@@ -54,7 +55,7 @@ _WARN_S = 60.0  # least time between two warnings of missing sockets
 class Pump:
     """Moves leases in both directions, in one task.
 
-    concurrency -- pages under way at most, and as many admissions
+    concurrency -- pages under way at most, and as many admissions, half of them of requisites
     grace_s -- how long fetches under way may continue when the engine is closing
     """
 
@@ -85,6 +86,7 @@ class Pump:
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
         self._admitting: dict[Lease, asyncio.Task[None]] = {}
+        self._requisites: set[Lease] = set()  # those of its leases that are of that lane
         self._stages = frontier.counters.stage_under_way
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
@@ -218,6 +220,8 @@ class Pump:
         wait_s = _POLL_S
         if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
+            if self._frontier.has_requisites:
+                wait_s = min(wait_s, await self._admit(now, Lane.REQUISITES))
         self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
             scrapy_private.wake(engine)
@@ -238,23 +242,28 @@ class Pump:
             self._release_unused(leases)
         return _POLL_S if len(leases) == room else self._frontier.next_at() - now
 
-    async def _admit(self, now: float) -> float:
-        """Start admissions; seconds until a host may be ready for one."""
-        room = self._concurrency - len(self._admitting)
+    async def _admit(self, now: float, lane: Lane = Lane.ADMISSIONS) -> float:
+        """Start admissions of `lane`; seconds until a host may be ready for one."""
+        if lane is Lane.REQUISITES:
+            room = max(self._concurrency // 2, 1) - len(self._requisites)
+        else:
+            room = self._concurrency - len(self._admitting)
         if room <= 0:
             return _POLL_S
-        ready_at = self._frontier.next_at(Lane.ADMISSIONS)
+        ready_at = self._frontier.next_at(lane)
         if ready_at > now:  # no host is ready: saves the call
             return ready_at - now
         epoch = self._epoch
-        leases = await self._frontier.acquire(now, room, Lane.ADMISSIONS)
+        leases = await self._frontier.acquire(now, room, lane)
         if epoch != self._epoch:
             self._release_unused(leases)
             return 0.0
         loop = asyncio.get_running_loop()
         for lease in leases:
             self._admitting[lease] = loop.create_task(self._run_admission(lease))
-        return _POLL_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
+        if lane is Lane.REQUISITES:
+            self._requisites.update(leases)
+        return _POLL_S if len(leases) == room else self._frontier.next_at(lane) - now
 
     def _count_outage(self) -> None:
         """Update the counter of the seconds that our network was out."""
@@ -281,6 +290,7 @@ class Pump:
             outcome = broken(lease, time.monotonic())
         finally:
             del self._admitting[lease]
+            self._requisites.discard(lease)
             self._stages[stage] -= 1
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)

@@ -118,6 +118,18 @@ class Scope:
             )
         return rules + self._users_rules
 
+    def denies(self, url: str, host: str) -> str:
+        """The reason for which no URL like canonical `url` on `host` is asked for, a page or not;
+        "" without one. "scheme", "length", "port" or "deny".
+        """
+        if not url.startswith(self._schemes):
+            return "scheme"
+        if len(url) > self._max_length:
+            return "length"
+        if port_of(url) in self._ports:
+            return "port"
+        return "deny" if self.denied.matches(url, host) else ""
+
     def refuses(self, url: str, host: str) -> str:
         """The reason why canonical `url` on `host` is out of scope; "" if it is in scope.
 

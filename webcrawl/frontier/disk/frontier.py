@@ -305,6 +305,7 @@ class LocalFrontier(Frontier):
     def _publish(self) -> None:
         self._next_at = self._state.next_at()
         self._finished = self._state.is_finished()
+        self.has_requisites = bool(self._state.with_requisites)
         if self._has_mail:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox
             self.fresh = self._state.fresh
