@@ -44,6 +44,7 @@ SCOPE_DENY: list[str] = []
 SCOPE_ALLOW: list[str] = []
 SCOPE_RULES: list[str] = []
 FOLLOW_LINKS = True
+PAGE_REQUISITES = False  # some ten to fifty requests a page
 SITEMAPS = True  # robots.txt names them; they give pages that no page links to
 MAX_SITEMAPS_PER_HOST = 100  # each costs the host as much time as a page, and has up to 50,000 URLs
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag

@@ -14,6 +14,14 @@ replaced by a user's class. Connect your own receivers in the same way.
 # and no item pipeline sees it.
 exchange_recorded = object()
 
+# A page requisite was answered (PAGE_REQUISITES).
+#
+# Argument: `page` (webcrawl.items.Page), with its exchange. Sent by `crawl.requisites` with
+# `send_catch_log_async`: the requisite counts as fetched once all receivers are done.
+# Received by `WarcPipeline`, which archives it, or raises NotArchived.
+# Why a signal: as for `exchange_recorded`.
+requisite_fetched = object()
+
 # The crawl begins to close, for whatever reason: no new request is sent from now on.
 #
 # No arguments. Sent once, by `Pump`, with `send_catch_log`.

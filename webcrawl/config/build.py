@@ -26,7 +26,7 @@ from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import Outage, connects
 from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
-from webcrawl.admission.runner import Admissions
+from webcrawl.admission.runner import Admissions, Requisite
 from webcrawl.admission.sitemaps import ROOM_BYTES, Sitemaps
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
@@ -327,6 +327,7 @@ def reading_from(settings: BaseSettings) -> Options:
         wants_feeds(settings),
         {media_type.strip().lower(): path for media_type, path in parsers.items()},
         recrawl_from(settings) is not None,
+        read(settings, "PAGE_REQUISITES", bool),
     )
 
 
@@ -401,8 +402,9 @@ def admissions_from(
     denied: HostsAndPatterns | None = None,
     gate: Gate | None = None,
     sitemaps: Sitemaps | None = None,
+    requisite: Requisite | None = None,
 ) -> Admissions:
-    """The runner of DNS, robots.txt, HEAD and sitemaps, beside the pages. They pass `gate`."""
+    """The runner of all requests beside the pages. They pass `gate`."""
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
@@ -433,4 +435,6 @@ def admissions_from(
             lambda agent: partial(robots_signals, names=robots_names(settings, agent))
         ),
         sitemaps=sitemaps,
+        page_limits=limits_from(settings),
+        requisite=requisite,
     )

@@ -62,6 +62,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`False`: fetch the seed list only; redirects are not followed either.",
         ),
         Setting(
+            "PAGE_REQUISITES",
+            BOOL,
+            "Fetch and archive the files that pages show too, of any host and media type: images, style"
+            " sheets, scripts, icons, media.",
+            "crawling.md#page-requisites",
+        ),
+        Setting(
             "SITEMAPS",
             kinds.SITEMAPS,
             "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds."
