@@ -69,12 +69,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " `FOLLOW_LINKS=False`.",
             "crawling.md#sitemaps",
         ),
-        Setting(
-            "MAX_SITEMAPS_PER_HOST",
-            whole(0),
-            "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
-            "crawling.md#sitemaps",
-        ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
             "OBEY_NOARCHIVE",
@@ -230,13 +224,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(0),
             "Maximum number of redirects in a row; each target is queued like any link.",
         ),
-        Setting(
-            "OUTAGE_TIMEOUT",
-            seconds(),
-            "How long the crawl waits for an outage of its own network to end. 0: it never waits,"
-            " and failures count against the hosts.",
-            "durability.md",
-        ),
     ),
     "How it is fetched": (
         Setting(
@@ -306,12 +293,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
         ),
         Setting(
-            "ALLOW_PORTS",
-            kinds.PORTS,
-            "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
-            "crawling.md#ports",
-        ),
-        Setting(
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
@@ -350,11 +331,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "FRONTIER_ACTIVE_HOSTS",
             whole(1),
             "Maximum number of active hosts, in memory, 2 KB each. The others wait in the store.",
-        ),
-        Setting(
-            "CLOSE_GRACE",
-            seconds(),
-            "When the crawl is stopped, fetches under way have this time to end.",
         ),
     ),
     "What is left behind": (

@@ -119,6 +119,7 @@ class Scheduler(BaseScheduler):
             denied=scope.denied,
             gate=crawl.gate,
             sitemaps=sitemaps,
+            waits=not build.is_debugging(crawler),  # a person wants the error at once
         )
         pump = Pump(
             crawler,
@@ -126,7 +127,6 @@ class Scheduler(BaseScheduler):
             admissions,
             Outbox(frontier, outlinks.url_cache),
             concurrency=build.share_of(settings),
-            grace_s=read(settings, "CLOSE_GRACE", float),
         )
         pump.problem = problem
         scheduler = cls(
@@ -195,7 +195,7 @@ class Scheduler(BaseScheduler):
         if silent and self._is_unanswered():
             self._log_unanswered()
         elif reason == "outage":
-            set_fatal_error(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
+            set_fatal_error(self._crawler, "our own network was out for more than six hours")
         self._log_urls_left()
         return deferred_from_coro(self._pump.close())
 
