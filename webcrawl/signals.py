@@ -40,7 +40,7 @@ process_died = object()
 #
 # Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.
 # Sent by `Pump` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
-# met, CLOSE_GRACE is over or the frontier has failed; the pump repeats it until no fetch is left.
+# met, CLOSE_GRACE_S is over or the frontier has failed; the pump repeats it until no fetch is left.
 # With `urls`: these fetches are slow, the target waits for them, and other pages are ready.
 # Received by `DownloadHandler`, which calls `Client.abort`, and without `urls` by `BroadSpider`,
 # which gives up reading large pages and sitemaps.

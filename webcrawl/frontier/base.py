@@ -79,7 +79,8 @@ class Policy:
     stale_s -- seconds, see STALE_S
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
-    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
+    sitemaps_max -- sitemaps of a host at most: each costs the host as much time as a page, and has
+        up to 50,000 URLs
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -96,7 +97,7 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
-    sitemaps_max: int = 0
+    sitemaps_max: int = 100
     rules: HostRules | None = None
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)

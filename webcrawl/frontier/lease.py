@@ -37,7 +37,7 @@ Refusal = (
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
 # "foreign_request": a user's own Request for a host of another hub (frontier.mailbox).
-# "sitemap_cap": MAX_SITEMAPS_PER_HOST.
+# "sitemap_cap": `Policy.sitemaps_max`.
 DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request", "sitemap_cap"]
 
 

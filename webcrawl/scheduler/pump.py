@@ -24,6 +24,7 @@ from scrapy.crawler import Crawler
 from webcrawl.admission.outage import MANY
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.base import openfiles
+from webcrawl.config.build import CLOSE_GRACE_S
 from webcrawl.crawl import scrapy_private
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
@@ -56,7 +57,6 @@ class Pump:
     """Moves leases in both directions, in one task.
 
     concurrency -- pages under way at most, and as many admissions, half of them of requisites
-    grace_s -- how long fetches under way may continue when the engine is closing
     """
 
     def __init__(
@@ -67,7 +67,6 @@ class Pump:
         outbox: Outbox,
         *,
         concurrency: int,
-        grace_s: float,
     ) -> None:
         self.outbox = outbox
         self.under_way: set[PageFetch] = set()
@@ -82,7 +81,6 @@ class Pump:
         self._outage.changed = self.wake
         self._outage.give_up = self._give_up
         self._concurrency = concurrency
-        self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
         self._admitting: dict[Lease, asyncio.Task[None]] = {}
@@ -114,8 +112,8 @@ class Pump:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the crawl is closing, and CLOSE_GRACE is over."""
-        return self.is_closing and time.monotonic() >= self._closing_at + self._grace_s
+        """Whether the crawl is closing, and CLOSE_GRACE_S is over."""
+        return self.is_closing and time.monotonic() >= self._closing_at + CLOSE_GRACE_S
 
     @property
     def had_outage(self) -> bool:
@@ -179,7 +177,7 @@ class Pump:
 
     def _give_up(self) -> None:
         """The outage lasts too long: end the crawl, and keep all its URLs queued."""
-        logger.error("The outage has lasted for OUTAGE_TIMEOUT: the crawl ends")
+        logger.error("The outage has lasted for six hours: the crawl ends")
         self._close_spider("outage")
 
     async def _run(self) -> None:
@@ -312,7 +310,7 @@ class Pump:
     # The end
 
     def _wind_down(self, now: float) -> None:
-        """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE."""
+        """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE_S."""
         if not self.is_closing:
             self._closing_at = now
             crawl_of(self._crawler).is_closing = True

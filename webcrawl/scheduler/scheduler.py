@@ -127,6 +127,7 @@ class Scheduler(BaseScheduler):
             gate=crawl.gate,
             sitemaps=sitemaps,
             requisite=requisites,
+            waits=not build.is_debugging(crawler),  # a person wants the error at once
         )
         pump = Pump(
             crawler,
@@ -134,7 +135,6 @@ class Scheduler(BaseScheduler):
             admissions,
             Outbox(frontier, outlinks.url_cache),
             concurrency=build.share_of(settings),
-            grace_s=read(settings, "CLOSE_GRACE", float),
         )
         pump.problem = problem
         scheduler = cls(
@@ -204,7 +204,7 @@ class Scheduler(BaseScheduler):
         if silent and self._is_unanswered():
             self._log_unanswered()
         elif reason == "outage":
-            set_fatal_error(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
+            set_fatal_error(self._crawler, "our own network was out for more than six hours")
         self._log_urls_left()
         return deferred_from_coro(self._pump.close())
 

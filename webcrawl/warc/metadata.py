@@ -45,7 +45,7 @@ def _present(lines: tuple[Line, ...]) -> list[Line]:
 def _fetch(page: Page, exchange: Exchange) -> tuple[Line, ...]:
     """How the crawl found the page (no line for a seed), its times, and its connection.
 
-    Deviation: hopsFromSeed has one L per link, then one E per hop from a page to its requisite, then
+    Deviation: hopsFromSeed has one L per link, then one E per hop from a page to a requisite, then
     one R per redirect in a row. Heritrix has them in the order in which they were followed.
     """
     times = (

@@ -37,7 +37,7 @@ _REFUSED: dict[DropReason, str] = {
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "deny": "Refused by a deny rule",
     "sitemap": "Read as a sitemap, so it is not fetched as a page",
-    "sitemap_cap": "Refused by MAX_SITEMAPS_PER_HOST",
+    "sitemap_cap": "Refused: its host has 100 sitemaps already",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
