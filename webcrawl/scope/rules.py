@@ -125,7 +125,7 @@ class Scope:
             return "scheme"
         if len(url) > self._max_length:
             return "length"
-        if port_of(url) in self._ports:
+        if port_of(url) in REFUSED_PORTS:
             return "port"
         return "deny" if self.denied.matches(url, host) else ""
 
