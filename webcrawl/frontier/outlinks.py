@@ -63,6 +63,7 @@ class Outlinks:
         self._sequence_max = sequence_max
         self.reads_sitemaps = reads_sitemaps
         self.url_cache = url_cache
+        self.requisites: Counter[str] = Counter()  # counts the refused requisites
 
     def refuses(self, url: str, host: str) -> bool:
         """Whether scope refuses `url`. Counts each refusal."""
@@ -144,7 +145,7 @@ class Outlinks:
             url = name.removesuffix(NAME_END)
             host = host_of(url)
             if reason := self._scope.denies(url, host):
-                self._dropped["scope_" + reason] += 1
+                self.requisites["scope_" + reason] += 1
                 continue
             kind, redirects = like.sitemap, like.redirects
             links.append(Link(url, host, like.depth, redirects, like.url, sitemap=kind))

@@ -106,6 +106,7 @@ class Scheduler(BaseScheduler):
         frontier, orders, problem = open_frontier(crawler, scope, rules)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
+        outlinks.requisites = frontier.counters.requisites
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
         spider: Any = crawler.spider
         outlinks.reads_sitemaps &= hasattr(type(spider), "large_bodies")

@@ -20,12 +20,15 @@ from webcrawl.warc.payload import payload_of
 
 PAYLOAD_MAX = 1 << 20  # bytes; of a longer page its start is read
 _OURS = re.compile(rb"^(ownerSignal|wall): ([^\r\n]*)", re.MULTILINE)
+_EMBEDDED = re.compile(rb"^hopsFromSeed: \w*E", re.MULTILINE)
 _STATUS = re.compile(rb"HTTP/\S+[ \t]+(\d{3})", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Capture:
-    """`signals` and `wall`: of the metadata record, else empty."""
+    """`signals` and `wall`: of the metadata record, else empty. `is_requisite`: it is no page, but
+    shown by one, as its hopsFromSeed says.
+    """
 
     record: Record
     parts: UrlParts
@@ -34,6 +37,7 @@ class Capture:
     headers: Headers
     signals: list[str] = field(default_factory=list)
     wall: str = ""
+    is_requisite: bool = False
 
     @property
     def url(self) -> str:
@@ -96,6 +100,7 @@ def target_of(record: Record) -> str:
 
 
 def _read_metadata(capture: Capture, block: bytes) -> None:
+    capture.is_requisite = _EMBEDDED.search(block) is not None
     if b"ownerSignal: " not in block and b"wall: " not in block:
         return
     for name, value in _OURS.findall(block):

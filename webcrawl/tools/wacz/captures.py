@@ -4,7 +4,8 @@ Rows go into a temporary SQLite database on disk: some 60 bytes a response, 200 
 text. Memory: three MiB, and `_CACHE_KIB`, however many records there are.
 
 A page is a response of 2xx with HTML, or a revisit of one. In the files of this crawler, a response
-without its metadata record is none: a sitemap or robots.txt that the server answered with HTML.
+without its metadata record is none: a sitemap or robots.txt that the server answered with HTML. Nor
+is a requisite, which has an E in hopsFromSeed, as of Heritrix.
 """
 
 from __future__ import annotations
@@ -128,9 +129,8 @@ class Captures:
         kind = fields.get("warc-type", "")
         if kind == "metadata" and self._page and fields.get("warc-concurrent-to") == self._id:
             hops = _hops(block)
-            self._end_page(
-                is_seed=not (hops and hops[1].strip(b"R")), is_page=b"fetchTimeMs:" in block
-            )
+            is_page = b"fetchTimeMs:" in block and not (hops and b"E" in hops[1])
+            self._end_page(is_seed=not (hops and hops[1].strip(b"R")), is_page=is_page)
         elif kind in ("response", "revisit"):
             self._end_page()
             self._id = fields.get("warc-record-id", "")
