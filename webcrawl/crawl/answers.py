@@ -18,8 +18,8 @@ from webcrawl.parse.page import media_type_of
 from webcrawl.warc.records import LARGE_BYTES, payload_digest, raw_digest, warc_date
 
 
-async def page_of(exchange: Exchange, link: Link) -> Page:
-    """The Page of an answer whose body is not read yet."""
+async def page_of(exchange: Exchange, link: Link, content_type: str) -> Page:
+    """The Page of an answer, without what its body says. `content_type`: that header."""
     if len(exchange.body) <= LARGE_BYTES:
         digested = payload_digest(exchange)
     else:
@@ -27,8 +27,7 @@ async def page_of(exchange: Exchange, link: Link) -> Page:
     page = Page(
         url=link.url,
         status=exchange.status,
-        content_type=media_type_of(exchange.header(b"content-type").decode("latin-1")),
-        size_bytes=len(exchange.payload),
+        content_type=media_type_of(content_type),
         depth=link.depth,
         redirects=link.redirects,
         via=link.via,
@@ -39,16 +38,18 @@ async def page_of(exchange: Exchange, link: Link) -> Page:
         payload_digest=digested,
     )
     page.exchange = exchange
-    page.embeds = max(REQUISITE + 1 - link.sitemap, 0)
+    if link.sitemap <= REQUISITE:
+        page.embeds = REQUISITE + 1 - link.sitemap
     return page
 
 
-def note_signals(page: Page, x_robots_tag: str, agents: Iterable[str]) -> None:
+def note_signals(page: Page, exchange: Exchange, agents: Iterable[str]) -> None:
     """What the owner says in the headers about the use of the page. `agents`: our names there."""
-    assert page.exchange is not None
-    page.signals = header_signals(page.exchange.headers)
+    page.signals = header_signals(exchange.headers)
     if page.signals:
-        page.noarchive = "noarchive" in header_directives(x_robots_tag, ("robots", *agents))
+        said = [value for name, value in exchange.headers if name == b"x-robots-tag"]
+        directives = header_directives(b"\n".join(said).decode("latin-1"), ("robots", *agents))
+        page.noarchive = "noarchive" in directives
 
 
 async def compare(crawl: Crawl, page: Page, exchange: Exchange, body: bytes) -> None:

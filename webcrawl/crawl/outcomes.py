@@ -69,8 +69,8 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
         details = details_of(exchange, page_fetch.page)
         return Returned(exchange.asked_at, exchange.ended_at, details=details)
     visited = visited_of(page_fetch.lease.visit, exchange, page_fetch.page)
-    links, requisites = tuple(page_fetch.links), tuple(page_fetch.requisites)
-    return fetched(exchange, links, page_fetch.page, visited, requisites)
+    links = tuple(page_fetch.links)
+    return fetched(exchange, links, page_fetch.page, visited, page_fetch.requisites)
 
 
 def replaced_by(request: Request, engine: object) -> Request | None:

@@ -43,11 +43,12 @@ class Requisites:
         assert counters is not None
         counters.robots_bytes += exchange.size_bytes
         exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)
-        page, links = await page_of(exchange, link), []
+        content_type = exchange.header(b"content-type").decode("latin-1")
+        page, links = await page_of(exchange, link, content_type), []
         page.wall = exchange.wall
-        x_robots_tag = b"\n".join(v for n, v in exchange.headers if n == b"x-robots-tag")
+        page.size_bytes = len(exchange.payload)
         options = self._bodies.options
-        note_signals(page, x_robots_tag.decode("latin-1"), (options.agent, *options.also))
+        note_signals(page, exchange, (options.agent, *options.also))
         try:
             if exchange.status in REDIRECTS:
                 page.redirect_to = redirect_target(exchange.header(b"location"), link.url) or ""
@@ -55,7 +56,9 @@ class Requisites:
                     links = self._outlinks.of_moved_requisite(page.redirect_to, link)
             elif 200 <= exchange.status < 300 and exchange.payload and not exchange.wall:
                 await compare(self._crawl, page, exchange, exchange.payload)
-                links = self._outlinks.of_requisites(await self._shown_by(page, exchange), link)
+                links = self._outlinks.of_requisites(
+                    await self._shown_by(page, exchange, content_type), link
+                )
         except GivenUp:  # the next run fetches it again
             return Returned(exchange.asked_at, exchange.ended_at)
         answers = await self._signals.send_catch_log_async(
@@ -65,11 +68,10 @@ class Requisites:
             return Returned(exchange.asked_at, exchange.ended_at)
         return fetched(exchange, (), page, requisites=tuple(links))
 
-    async def _shown_by(self, page: Page, exchange: Exchange) -> list[str]:
+    async def _shown_by(self, page: Page, exchange: Exchange, content_type: str) -> list[str]:
         """The files that a style sheet names. GivenUp."""
         if page.content_type != CSS_TYPE:
             return []
-        content_type = exchange.header(b"content-type").decode("latin-1")
         what = exchange.payload, content_type, page.url
         if self._bodies.reads_quickly(exchange.payload, CSS_TYPE):
             return self._bodies.read(*what).page.requisites

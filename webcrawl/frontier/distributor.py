@@ -222,7 +222,8 @@ class Distributor:
         """Commit all changes so far to the store: all of them, or nothing."""
         for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
-            self.with_requisites.discard(host)
+            if self.with_requisites:
+                self.with_requisites.discard(host)
         self._changed.clear()
         self.has_newly_waiting = False
 

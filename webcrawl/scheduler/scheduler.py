@@ -312,7 +312,7 @@ class Scheduler(BaseScheduler):
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes
         if page.requisites and not (page.noarchive and self._obeys_noarchive):
-            page_fetch.requisites += self._outlinks.of_requisites(page.requisites, link)
+            page_fetch.requisites += tuple(self._outlinks.of_requisites(page.requisites, link))
         if not self._follow:
             return True
         if page.redirect_to:

@@ -36,7 +36,7 @@ from webcrawl.items import Page
 from webcrawl.parse.charset import PRESCAN_BYTES, sniff
 from webcrawl.parse.maintext import digest
 from webcrawl.parse.ownersignals import bounded, header_signals
-from webcrawl.parse.page import ParsedPage, media_type_of
+from webcrawl.parse.page import ParsedPage
 from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.reading.page import BodyReader, Parsed
 from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
@@ -235,12 +235,10 @@ class BroadSpider(Spider):
         """
         assert page_fetch.lease.link is not None
         visit = page_fetch.lease.visit
-        page = await page_of(exchange, page_fetch.lease.link)
-        page.url, page.status = response.url, response.status
-        page.content_type = media_type_of(_content_type(response))
-        page.size_bytes = len(response.body)
+        page = await page_of(exchange, page_fetch.lease.link, _content_type(response))
+        page.url, page.status, page.size_bytes = response.url, response.status, len(response.body)
         agents = self._bodies.options.agent, *self._bodies.options.also
-        note_signals(page, _x_robots_tag(response), agents)
+        note_signals(page, exchange, agents)
         if exchange.wall:
             page.wall = exchange.wall
         elif exchange.is_not_modified:
