@@ -1,4 +1,4 @@
-"""PAGE_REQUISITES: what pages show is in the archive, from any host, and is no page anywhere else."""
+"""PAGE_REQUISITES: what pages show is archived, from any host, and is no page anywhere else."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from tests.adapters.rawserver import RawServer
-from tests.crawl.crawling import Crawl, Result, crawl
-from tests.crawl.crawllog import assert_log
+from tests.crawl.crawling import Crawl, crawl
+from tests.crawl.crawllog import assert_log, log_lines
 from tests.crawl.joined import assert_joined
 from tests.crawl.knownsite import CLOSE, Record, Site, records
 from webcrawl.tools.wacz.parts import make_wacz
@@ -58,7 +59,7 @@ class TwoHosts:
         cdn = f"http://127.0.0.2:{self.cdn.port}"
         shown = f"""<base href=/deep/><link rel=stylesheet href={cdn}/style.css>
             <img src=one.png srcset="two.png 2x, copy.png 3x"><img src={cdn}/private.png>
-            <div style="background: url({cdn}/denied.png)"></div><script src={cdn}/moved.js></script>
+            <p style="background: url({cdn}/denied.png)"></p><script src={cdn}/moved.js></script>
             <object data={cdn}/frame.html></object><img src={cdn}/kept.png>
             <a href=linked.png><img src=linked.png></a><a href={cdn}/out.html>out</a>"""
         for number in range(PAGES):
@@ -80,7 +81,7 @@ class TwoHosts:
         }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def web() -> Iterator[TwoHosts]:
     web = TwoHosts()
     with ExitStack() as stack:
@@ -90,8 +91,86 @@ def web() -> Iterator[TwoHosts]:
         yield web
 
 
-@pytest.fixture(scope="module")
-def result(web: TwoHosts, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    folder = tmp_path_factory.mktemp("requisites")
-    seed = f"{web.site.url}/p0.html"
-    return crawl(folder, seed, **web.settings(), FEEDS=json.dumps({f"{folder}/f.jsonl": {"format": "jsonlines"}}))
+def asked(web: TwoHosts) -> Counter[str]:
+    """How often each path of both hosts was asked for."""
+    both = (web.site.requests, web.cdn.requests)
+    return Counter({path: len(sent) for each in both for path, sent in each.items()})
+
+
+SHOWN = {
+    *("/deep/one.png", "/deep/two.png", "/deep/copy.png", "/deep/linked.png"),
+    *("/style.css", "/more.css", "/dot.png", "/far/p.cur", "/moved.js", "/new.js", "/frame.html"),
+}
+
+
+def test_what_pages_show_is_archived_and_is_no_page(web: TwoHosts, tmp_path: Path) -> None:
+    feeds = json.dumps({f"{tmp_path}/feed.jsonl": {"format": "jsonlines"}})
+    result = crawl(tmp_path, f"{web.site.url}/p0.html", **web.settings(), FEEDS=feeds)
+    assert result.exit_code == 0
+    pages = PAGES + 2 + len(["/secret.html", "/deep/linked.png"])
+    counts = result.report["counts"]
+    assert [counts[name] for name in ("extracted", "robots_passed", "crawled")] == [pages] * 3
+    assert (counts["requisites/2xx"], counts["requisites/3xx"]) == (len(SHOWN), 1)
+    assert (counts["requisites/robots"], counts["requisites/scope_deny"]) == (1, PAGES)
+    assert f"Page requisites: {len(SHOWN) + 2 + PAGES} (" in result.output
+    # Each once, of the same URL as a page once more; nothing that is denied, or only linked.
+    expected = dict.fromkeys([*SHOWN, "/kept.png", "/secret.html"], 1) | {"/deep/linked.png": 2}
+    expected |= {f"/p{n}.html": 1 for n in range(PAGES + 2)} | {"/robots.txt": 1}
+    assert asked(web) == expected
+
+    lines = assert_log(result)
+    assert_joined(tmp_path / "warc")
+    found = {line["url"]: line for line in lines if line["kind"] == "requisite"}
+    site, cdn = web.site.url, f"http://127.0.0.2:{web.cdn.port}"
+    assert len(found) == len(SHOWN) + 2
+    assert found[f"{cdn}/far/p.cur"]["via"] == f"{cdn}/more.css"
+    assert found[f"{cdn}/new.js"]["redirects"] == 1
+    assert found[f"{site}/deep/copy.png"]["duplicate_of"] == f"{site}/deep/one.png"
+    assert "warc" not in found[f"{cdn}/kept.png"], "its owner forbids a copy"
+    feed = (tmp_path / "feed.jsonl").read_text().splitlines()
+    items = {json.loads(line)["url"] for line in feed}
+    assert items == {f"{site}/p{n}.html" for n in range(PAGES + 2)} | {f"{site}/secret.html"}
+
+    archived = {(each.type, each.url): each for path in result.warcs for each in records(path)}
+    assert archived["response", f"{cdn}/style.css"].block.endswith(b"url(dot.png) }")
+    assert ("revisit", f"{site}/deep/copy.png") in archived
+    assert hops(archived["metadata", f"{cdn}/dot.png"]) == "EE"
+    assert hops(archived["metadata", f"{cdn}/new.js"]) == "ER"
+    wacz = tmp_path / "crawl.wacz"
+    make_wacz(result.warcs, wacz, 0, has_text=False, progress=lambda size_bytes: None)
+    with ZipFile(wacz) as packed:
+        listed = packed.read("pages/pages.jsonl") + packed.read("pages/extraPages.jsonl")
+    assert b"/p1.html" in listed
+    assert b"/frame.html" not in listed
+
+
+def hops(metadata: Record) -> str:
+    (line,) = (line for line in metadata.block.splitlines() if line.startswith(b"hopsFromSeed"))
+    return line.partition(b": ")[2].decode()
+
+
+def test_a_target_counts_pages_alone_and_the_crawl_ends_with_their_requisites(
+    web: TwoHosts, tmp_path: Path
+) -> None:
+    settings = web.settings() | {"CLOSESPIDER_PAGECOUNT": 1, "DOWNLOAD_DELAY": 0.1}
+    result = crawl(tmp_path, f"{web.site.url}/p0.html", **settings)
+    assert result.report["finish_reason"] == "closespider_pagecount"
+    assert asked(web) == dict.fromkeys([*SHOWN, "/kept.png", "/p0.html", "/robots.txt"], 1)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_killed_crawl_loses_no_requisite(processes: int, web: TwoHosts, tmp_path: Path) -> None:
+    settings = web.settings() | {
+        "JOBDIR": tmp_path / "job", "DOWNLOAD_DELAY": 0.1, "CRAWL_PROCESSES": processes,
+    }  # fmt: skip
+    running = Crawl(tmp_path, f"{web.site.url}/p0.html", **settings)
+    running.until_true(lambda: "/more.css" in web.cdn.requests)
+    running.kill()
+    result = crawl(tmp_path, f"{web.site.url}/p0.html", **settings)
+    assert result.exit_code == 0
+    again = asked(web)
+    assert again.keys() >= SHOWN | {"/kept.png"}
+    assert sum(n > 1 for path, n in again.items() if path != "/robots.txt") <= 1 + 2 * processes
+    assert_joined(tmp_path / "warc")
+    done = {line["url"] for line in log_lines(tmp_path / "warc") if line["kind"] == "requisite"}
+    assert {path for path in SHOWN if any(url.endswith(path) for url in done)} == SHOWN
