@@ -109,7 +109,8 @@ def urls_of_srcset(text: str) -> Iterator[str]:
 
 # CSS Syntax Level 3, 4: tokens. A line break ends a string, except behind a backslash.
 _BLANK = r"[ \t\r\n\f]"
-_ESCAPE = r"\\(?:\r\n|.)?"
+_HEX_ESCAPE = rf"[0-9A-Fa-f]{{1,6}}+(?:\r\n|{_BLANK})?+"
+_ESCAPE = rf"\\(?:{_HEX_ESCAPE}|\r\n|.)?"
 _COMMENT = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)"
 _GAP = rf"(?:{_BLANK}++|{_COMMENT})*+"
 
