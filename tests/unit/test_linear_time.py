@@ -368,8 +368,8 @@ SHOWN = [
     b"<p style='url(", b"<style>url(a)</style>", b"<p style='url(a)'>", b"<use>", b"<p background=",
 ]  # fmt: skip
 CSS = [
-    b"url(", b"url('", b'url("\\', b"u\\72l(a b", b"url(a) ", b"/*", b"/*/", b"'", b"\\", b"(", b"-u",
-    b"@import ", b"@import/*", b"@namespace'", b"@namespace;", b"image-set('a'", b"\\000075",
+    b"url(", b"url('", b'url("\\', b"u\\72l(a b", b"url(a) ", b"/*", b"/*/", b"'", b"\\", b"(",
+    b"-u", b"@import ", b"@import/*", b"@namespace'", b"@namespace;", b"image-set('a'", b"\\000075",
 ]  # fmt: skip
 PAGES = [
     *(Reader(f"shown by {unit!r}", 256_000, filled(unit), shown("text/html")) for unit in SHOWN),
