@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.mailing import receive, unsent
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.core import CrawlState
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import (
     LAST_REQUISITE,
@@ -29,6 +31,7 @@ from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.requisites import _FIRST_MAX, name_of
 from webcrawl.frontier.urlcache import UrlCache
+from webcrawl.hub.server import FrontierServer
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.scope import Scope
 
@@ -174,6 +177,33 @@ def test_only_requisites_that_may_come_soon_are_waited_for() -> None:
     crawl.run(8)
     assert crawl.state.counters.kept == {"timeout": 1}
     assert not crawl.state.with_requisites
+
+
+async def test_a_target_waits_for_requisites_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crawl, now = Crawl(), 0.0
+    monkeypatch.setattr("webcrawl.hub.server.time.monotonic", lambda: now)
+    frontier = LocalFrontier(None, crawl.policy, in_memory=True)
+    server = FrontierServer(frontier, target=1)
+    crawl.shows = {PAGE: ["http://cdn.test/a"]}
+    await server.put([Link(PAGE, "site.test")], now)
+    while not server.counters.crawled:
+        assert not server.is_met
+        leases = await server.acquire(now, 1, Lane.ADMISSIONS) + await server.acquire(now, 1)
+        await server.release([(lease, crawl.outcome(lease)) for lease in leases], now)
+    assert server.next_at(Lane.PAGES) == server.next_at(Lane.ADMISSIONS) == inf
+    assert not server.is_met
+    now = 3599.0
+    assert not server.is_met
+    now = 3601.0
+    assert server.is_met
+    now = 0.0
+    while server.has_requisites:
+        for lease in await server.acquire(now, 1, Lane.REQUISITES):
+            await server.release([(lease, crawl.outcome(lease))], now)
+    assert server.is_met
+    await server.close()
 
 
 def test_a_hub_sends_the_requisites_of_hosts_of_others() -> None:
