@@ -12,6 +12,7 @@ number of queued links.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from itertools import compress
 from operator import attrgetter, not_
@@ -80,9 +81,8 @@ class Candidates:
         has_sitemaps = any(map(_sitemap_of, links))  # 20 ns per link
         if has_sitemaps:
             accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
-            accepted += self._put_requisites(
-                [link for link in links if link.sitemap <= REQUISITE], now
-            )
+            shown = [link for link in links if link.sitemap <= REQUISITE]
+            accepted += self._put_requisites(shown, now)
             links = [link for link in links if REQUISITE < link.sitemap <= 0]
         added = self._seen.add_each([link.url for link in links])
         if has_sitemaps or self.listed.has_any:
@@ -291,8 +291,12 @@ class Candidates:
     def _refused_before_seen(self, link: Link) -> bool:
         reason = self._policy.refuses_way(link)
         if reason:
-            self._counters.dropped[reason] += 1
+            self._refusals(link)[reason] += 1
         return bool(reason)
+
+    def _refusals(self, link: Link) -> Counter[str]:
+        counters = self._counters
+        return counters.requisites if link.sitemap <= REQUISITE else counters.dropped
 
     # Out of the queue
 
@@ -385,10 +389,8 @@ class Candidates:
         now: float,
         took_s: float | None = None,
     ) -> None:
-        if link.sitemap <= REQUISITE:
-            self._counters.requisites[reason] += 1
-        else:
-            self._counters.dropped[reason] += 1
+        self._refusals(link)[reason] += 1
+        if link.sitemap > REQUISITE:
             self._counters.count_ended(link.url)
         if reason in REASONS:
             self._note_failure(link, reason)
