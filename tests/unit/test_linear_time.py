@@ -364,8 +364,8 @@ IN_ONE_VALUE = (
     *(b";jsessionid=a", b"phpsessid=a&", b"\xc3\xa9", b"\xc3\xa9.", b"'", b"="),
 )
 SHOWN = [
-    b"<img ", b"<img src=a>", b"<img srcset='a (,'>", b"<p style", b"<p style='url(", b"<p style=a>",
-    b"<style>url(a)</style>",
+    b"<img ", b"<img src=a>", b"<img srcset='a (,'>", b"<p style", b"<p style='url(",
+    b"<p style=a>", b"<style>url(a)</style>",
 ]  # fmt: skip
 CSS = [
     b"url(", b'url("\\', b"u\\72l(a b", b"/*/", b"'", b"\\", b"(", b"@import/*", b"@namespace'",
