@@ -15,8 +15,7 @@ The target is n answered pages. A page is leased only if it may count: answered 
 pages together are at most n, so the target is exact whatever happens to the leases. No host is
 admitted while the admitted hosts can give all the pages that are missing. When all pages that are
 missing are leased, and others are ready, each process ends its slow pages (`has_spare`). Requisites
-do not count, and the crawl goes on until those of its last pages are fetched: _REQUISITES_MAX_S at
-most, since a hostile style sheet may name others without end.
+do not count; the crawl goes on for those of its last pages (`frontier.requisites.TargetWait`).
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
+from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
 from webcrawl.items import Original
@@ -46,7 +46,6 @@ T = TypeVar("T")
 _HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
 _NO_TARGET = 1 << 62
-_REQUISITES_MAX_S = 3600.0
 _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
 
 
@@ -113,7 +112,7 @@ class FrontierServer(Frontier):
         self._grace_s = grace_s
         self.out = 0
         self._leased_at = inf  # when the last of them was leased
-        self._met_at = inf  # when the target was met, and requisites were still to come
+        self._wait = TargetWait()
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
@@ -207,15 +206,12 @@ class FrontierServer(Frontier):
     @property
     def is_met(self) -> bool:  # type: ignore[override]
         if self.whole is not None:
-            is_met = self.whole.is_met
-        else:
-            is_met = bool(self.target) and self.counters.crawled >= self.target
-        if not is_met or not self._frontier.has_requisites:
-            self._met_at = inf  # the target may be raised
-            return is_met
+            return self.whole.is_met
+        if not self.target or self.counters.crawled < self.target:
+            self._wait.met_at = inf  # it may have been raised
+            return False
         now = time.monotonic()
-        self._met_at = min(self._met_at, now)
-        return now >= self._met_at + _REQUISITES_MAX_S
+        return self._wait.is_over(now, has_requisites=self._frontier.has_requisites)
 
     @property
     def has_requisites(self) -> bool:  # type: ignore[override]
