@@ -20,8 +20,7 @@ from webcrawl.parse.urls import MAX_LEVEL, level_of
 # Keys of `Counters.visits` that count no visit.
 NO_VISITS: Final = frozenset({"gone", "lie", "brought_forward"})
 
-# In the order of a URL's way.
-STAGES: Final = ("dns", "robots", "head", "page", "requisite", "archive")
+STAGES: Final = ("dns", "robots", "head", "page", "archive")  # in the order of a URL's way
 MOMENTARY: Final = frozenset({"under_way", "stage_under_way"})  # requests under way
 # Answers by which an owner refuses access: they are final (RFC 9110, 15.5.2, 15.5.3; RFC 7725, 3).
 REFUSED_ACCESS: Final = {

@@ -41,8 +41,8 @@ _STAGES = {
     Step.RESOLVE: "dns",
     Step.ROBOTS: "robots",
     Step.HEAD: "head",
-    Step.SITEMAP: "robots",  # files about a site, beside its pages
-    Step.REQUISITE: "requisite",
+    Step.SITEMAP: "robots",  # files beside the pages
+    Step.REQUISITE: "robots",
 }
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 # How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
