@@ -21,8 +21,8 @@ class Original(NamedTuple):
 class Page:
     """One answer, as item pipelines and feed exports see it.
 
-    The fields are plain values, so that `-o pages.jsonl` works. The bytes are beside them, in the
-    attributes `exchange`, `original` and `simhash`, which are not fields.
+    The fields are plain values, so that `-o pages.jsonl` works. The bytes, and what only the crawl
+    needs, are beside them, in attributes that are not fields (`__post_init__`).
     """
 
     url: str  # canonical, as asked
@@ -59,5 +59,7 @@ class Page:
 
     def __post_init__(self) -> None:
         self.simhash: int | None = None  # with RECRAWL: of the main text (`parse.maintext`)
+        self.requisites: list[str] = []  # canonical URLs of the files that it shows
+        self.embeds = 0  # of a requisite: hops from the page that shows it
         self.exchange: Exchange | None = None
         self.original: Original | None = None

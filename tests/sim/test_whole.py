@@ -45,6 +45,7 @@ class Work:
         self.log, self.commands, self.warnings = None, (), ()
         self.crawl_id, self.resumed = "crawl", False
         self.out = 0
+        self.has_requisites = False
         self.outbox: dict[int, tuple[int, int]] = {}
         self.inbox: defaultdict[int, int] = defaultdict(int)
         self.unapplied = 0

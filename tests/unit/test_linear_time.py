@@ -325,6 +325,10 @@ def read(page: bytes) -> None:
     read_page(page, "text/html", "http://h.example/a/b")
 
 
+def shown(media_type: str) -> Callable[[bytes], object]:
+    return lambda page: read_page(page, media_type, "http://h.example/", finds_requisites=True)
+
+
 def main_text(page: bytes) -> None:
     text_hash(page, "utf-8", is_html=True)
 
@@ -361,7 +365,17 @@ IN_ONE_VALUE = (
     *(b"a", b" ", b"&", b"&amp;", b"&#1", b"1", b".", b"../", b"%", b"%41", b"//", b"\\\t", b"@"),
     *(b";jsessionid=a", b"phpsessid=a&", b"\xc3\xa9", b"\xc3\xa9.", b"'", b"="),
 )
+SHOWN = [
+    b"<img ", b"<img src=a>", b"<img srcset='a (,'>", b"<p style", b"<p style='url(",
+    b"<p style=a>", b"<style>url(a)</style>",
+]  # fmt: skip
+CSS = [
+    b"url(", b'url("\\', b"u\\72l(a b", b"/*/", b"'", b"\\", b"(", b"@import/*", b"@namespace'",
+    b"image-set('a'",
+]  # fmt: skip
 PAGES = [
+    *(Reader(f"shown by {unit!r}", 128_000, filled(unit), shown("text/html")) for unit in SHOWN),
+    *(Reader(f"shown by CSS {unit!r}", 128_000, filled(unit), shown("text/css")) for unit in CSS),
     *(Reader(f"page of {unit!r}", 256_000, filled(unit), read) for unit in TAGS),
     *(Reader(f"scan of {unit!r}", 256_000, filled(unit), scan) for unit in TAGS),
     *(Reader(f"page of {unit!r}", 256_000, filled(numbered(unit)), read) for unit in LINKS),

@@ -194,6 +194,7 @@ ONE_OF_EACH = Counters(
     sitemaps=Counter(found=1),
     conditional=Counter(asked=1),
     dedup=Counter(found=1),
+    requisites=Counter({"2xx": 1}),
     levels=Counter({"found/1": 1}),
     stage_under_way=Counter(dns=1),
     stage_ended=Counter(dns=1),

@@ -178,6 +178,11 @@ class AllHubs(ClientFrontier):
         hub = self._hubs[self._hub_of_host(host_of(original.url))]
         return await hub.frontier.content_seen(content, original)
 
+    @property
+    def has_requisites(self) -> bool:  # type: ignore[override]
+        is_ready = bool(self._ready[Lane.REQUISITES])
+        return is_ready or any(hub.frontier.has_requisites for hub in self._hubs)
+
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         if self._ready[lane]:
             return 0.0

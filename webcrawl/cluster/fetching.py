@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 from msgspec import DecodeError
@@ -359,7 +360,7 @@ class HubFrontier(RemoteFrontier):
         self._channel = Channel(self._on_message, self._on_lost)
         self._stream.connect(self._channel)
         self._tracked.say_again(MOMENTARY)
-        self._next_at = (0.0, 0.0)
+        self._next_at, self.has_requisites = (0.0, 0.0, inf), False
         self._is_finished = self.is_ending = self.has_exited = False
         self.on_renewed()  # it may have been restored from a checkpoint
 

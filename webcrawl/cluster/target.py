@@ -54,6 +54,7 @@ class Report(Letter, frozen=True):
     fresh -- URLs for which it needs places soon, PORTION_MAX at most
     quiet -- the last wave, if the hub is quiet; 0: it is not
     activity -- see above
+    requisites -- whether some are to be fetched here soon, or may be on their way to other hubs
     """
 
     heard: _Number
@@ -63,6 +64,7 @@ class Report(Letter, frozen=True):
     fresh: _Number
     quiet: _Number
     activity: _Number
+    requisites: bool = False
 
 
 class Word(Letter, frozen=True):
@@ -152,13 +154,15 @@ class Share:
         self.places = max(word.places, self.answered + out)
         self._word, self.knows_goal = word, True
 
-    def report(self, out: int, fresh: int, activity: int | None) -> Report:
+    def report(
+        self, out: int, fresh: int, activity: int | None, *, requisites: bool = False
+    ) -> Report:
         """`activity`: None: the hub is not quiet."""
         held, word = self.answered + out, self._word
         places = max(self.places, held) if word.goal else held
         quiet = 0 if activity is None else word.wave
         numbers = places, held, self.answered, min(fresh, PORTION_MAX)
-        return Report(word.number, *numbers, quiet, activity or 0)
+        return Report(word.number, *numbers, quiet, activity or 0, requisites)
 
 
 class Leader:
@@ -202,6 +206,10 @@ class Leader:
     @property
     def is_met(self) -> bool:
         return bool(self.goal) and self.crawled >= self.goal
+
+    @property
+    def has_requisites(self) -> bool:
+        return any(report.requisites for report in self._reports.values())
 
     @property
     def unheard(self) -> list[int]:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Final, Protocol
 
 from webcrawl.base.wording import counted
@@ -24,12 +25,14 @@ from webcrawl.cluster.target import ACTIVITY_END, Leader, Report, Share, Word
 from webcrawl.cluster.views import Count, State, Views
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import SteeringError
 
 logger = logging.getLogger(__name__)
 
 STEP_S: Final = 0.25  # between two looks at places and the end
+SETTLE_S: Final = 2.0  # a hub that gets mail may report it later than the sender that it arrived
 SOON_S: Final = 2.0
 SOON_MIN: Final = 50  # pages
 COUNT_S: Final = 1.0  # between two `Count`
@@ -104,6 +107,7 @@ class WholeCrawl:
         self._clock = clock
         self._utc = utc
         self._leader = Leader(peers.hubs, server.target)  # only hub 0's is used
+        self._wait = TargetWait(SETTLE_S)
         self._counted_at = self._busy_at = clock()
         self._was_held = True
         self._line, self._line_at = "", 0.0
@@ -198,7 +202,9 @@ class WholeCrawl:
             else:
                 self._obey(word)
                 leader.hear(0, self._own_report())
-        if leader.is_met:
+        if not leader.is_met:
+            self._wait.met_at = inf  # the goal may be another one
+        elif self._wait.is_over(self._clock(), has_requisites=leader.has_requisites):
             self.end(TARGET_MET)
 
     def _hear_word(self, hub: int, word: Word) -> None:
@@ -218,7 +224,13 @@ class WholeCrawl:
         soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
         fresh = 0 if self.process.state == "closing" else min(self._frontier.fresh, soon)
         is_quiet = self._is_idle() and not self.process.unapplied
-        return self.share.report(self._server.out, fresh, self._activity() if is_quiet else None)
+        has_some = bool(self._server.counters.requisites and self.process.unapplied)
+        return self.share.report(
+            self._server.out,
+            fresh,
+            self._activity() if is_quiet else None,
+            requisites=has_some or self._frontier.has_requisites,
+        )
 
     def _activity(self) -> int:
         """A number of `target.Report`. Two in a row are the same if no mail was sent or applied."""

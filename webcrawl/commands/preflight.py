@@ -212,10 +212,7 @@ def _shortfall(crawler: Crawler) -> str:
     has_seeds = crawler.stats.get_value("webcrawl/seeds/accepted", 1)
     if frontier is not None and frontier.goal and (has_seeds or frontier.crawled):
         return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
-    return (
-        "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, ALLOW_PORTS,"
-        " allowed_domains"
-    )
+    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, allowed_domains"
 
 
 def _refuse(crawler: Crawler, exit_code: int, *problems: str) -> int:

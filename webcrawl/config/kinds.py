@@ -393,9 +393,6 @@ HTTP_CODES = list_of(
     re.compile(rf"(?!{_FINAL})[1-5]\d\d").fullmatch,
     "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
 )._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
-PORTS = list_of(re.compile(r"\d{1,5}").fullmatch, "port numbers, such as 6000,10080")._replace(
-    typed=lambda value: [int(str(port)) for port in _listed(value)]
-)
 DNS_SERVERS = list_of(taken_by(read_server), "addresses, such as 127.0.0.1:5353,[::1]:53")
 PARSERS = Kind(
     lambda value: not parsers_problem(value),

@@ -62,17 +62,18 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`False`: fetch the seed list only; redirects are not followed either.",
         ),
         Setting(
+            "PAGE_REQUISITES",
+            BOOL,
+            "Fetch and archive the files that pages show too, of any host and media type: images,"
+            " style sheets, scripts, icons, media.",
+            "crawling.md#page-requisites",
+        ),
+        Setting(
             "SITEMAPS",
             kinds.SITEMAPS,
             "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds."
             " `guess`: also try `/sitemap.xml` of hosts whose robots.txt names none. No effect with"
             " `FOLLOW_LINKS=False`.",
-            "crawling.md#sitemaps",
-        ),
-        Setting(
-            "MAX_SITEMAPS_PER_HOST",
-            whole(0),
-            "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
             "crawling.md#sitemaps",
         ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
@@ -230,13 +231,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(0),
             "Maximum number of redirects in a row; each target is queued like any link.",
         ),
-        Setting(
-            "OUTAGE_TIMEOUT",
-            seconds(),
-            "How long the crawl waits for an outage of its own network to end. 0: it never waits,"
-            " and failures count against the hosts.",
-            "durability.md",
-        ),
     ),
     "How it is fetched": (
         Setting(
@@ -306,12 +300,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
         ),
         Setting(
-            "ALLOW_PORTS",
-            kinds.PORTS,
-            "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
-            "crawling.md#ports",
-        ),
-        Setting(
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
@@ -350,11 +338,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "FRONTIER_ACTIVE_HOSTS",
             whole(1),
             "Maximum number of active hosts, in memory, 2 KB each. The others wait in the store.",
-        ),
-        Setting(
-            "CLOSE_GRACE",
-            seconds(),
-            "When the crawl is stopped, fetches under way have this time to end.",
         ),
     ),
     "What is left behind": (

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.json import Encoder
 from msgspec.structs import asdict
 
-Kind = Literal["page", "robots", "head", "sitemap"]
+Kind = Literal["page", "robots", "head", "sitemap", "requisite"]
 End = Literal["done", "dropped", "kept", "retried", "lost"]
 
 NO_DETAILS: Final = b"{}"

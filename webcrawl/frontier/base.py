@@ -79,7 +79,8 @@ class Policy:
     stale_s -- seconds, see STALE_S
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
-    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
+    sitemaps_max -- sitemaps of a host at most: each costs the host as much time as a page, and has
+        up to 50,000 URLs
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -96,7 +97,7 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
-    sitemaps_max: int = 0
+    sitemaps_max: int = 100
     rules: HostRules | None = None
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
@@ -196,7 +197,8 @@ class Frontier(ABC):
         (`candidates.FAILURES_MAX` at most)
     is_short -- all pages that the target still needs are under way; False in a worker
     has_spare -- and other pages are ready: a slow one may be ended for another
-    is_met -- the target is reached
+    is_met -- the target is reached, and no requisite of its pages is ready or waits for a clock
+    has_requisites -- a requisite is the next link of a host in memory, or is leased
     crawl_id -- of the crawl, the same in all its runs
     log -- the crawl log; None without one, and in a worker
     target -- pages to be answered; 0: no target, or a worker process
@@ -211,6 +213,7 @@ class Frontier(ABC):
     is_short: bool = False
     has_spare: bool = False
     is_met: bool = False
+    has_requisites: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
     target: int = 0

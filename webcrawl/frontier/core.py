@@ -22,6 +22,7 @@ from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
+    REQUISITE,
     Lane,
     Lease,
     Link,
@@ -77,6 +78,7 @@ class CrawlState:
         self._contents = Contents(store)
         self._distributor = Distributor(state)
         self._bench = self._distributor.bench
+        self.with_requisites = self._distributor.with_requisites
         if store.visits is not None:
             state.visits = Visits(state, self._distributor)
         self._visits = state.visits
@@ -161,13 +163,13 @@ class CrawlState:
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._contents.content_seen(content, original)
 
-    def next_at(self) -> tuple[float, float]:
-        """`Frontier.next_at` of both lanes."""
-        pages_at, admissions_at = self._distributor.next_at()
+    def next_at(self) -> tuple[float, float, float]:
+        """`Frontier.next_at` of each lane."""
+        by_lane = self._distributor.next_at()
         if self._visits is None:
-            return pages_at, admissions_at
+            return by_lane
         visits_at = self._visits.next_at()
-        return min(pages_at, visits_at), min(admissions_at, visits_at)
+        return min(by_lane[0], visits_at), min(by_lane[1], visits_at), by_lane[2]
 
     def overview(self, now: float, limit: int) -> Overview:
         stored, slow = self._store.hosts.stored(), self._outcomes.slow
@@ -404,7 +406,11 @@ class CrawlState:
         """A lease on `host`, popped from `lane`. None: a URL or a task was dropped, or the lane is
         wrong."""
         step = self._distributor.next_step(host, now)
-        if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
+        if step is None:
+            return None
+        if (step is Step.PAGE) != (lane is Lane.PAGES) and not (
+            lane is Lane.REQUISITES and host.queue.peek().sitemap <= REQUISITE  # it will be refused
+        ):
             return None
         if step is Step.RESOLVE:
             return self._lease_resolve(host, now)

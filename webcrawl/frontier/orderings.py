@@ -14,7 +14,7 @@ from typing import Any
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk.seenrows import Credits
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import REQUISITE, Link
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.urls import level_of
 
@@ -173,7 +173,8 @@ class Opic(Ordering):
         return {"cash": cash, "in_line": self._in_line, **sent}
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
-        if link.sitemap > 0 and link.via:  # it gets no cash, and its URL may be that of a page
+        is_page = REQUISITE < link.sitemap <= 0
+        if not is_page and link.via:  # it gets no cash, and its URL may be that of a page
             return _priority(0.0)
         credit = self._credits.get(link.url) if link.retries else None
         if credit is not None:
@@ -214,7 +215,8 @@ class Opic(Ordering):
         return (priority, number, better) if better < priority else None
 
     def forfeit(self, link: Link) -> None:
-        self._collect(link)
+        if link.sitemap > REQUISITE:  # its URL may be that of a page
+            self._collect(link)
 
     def send(self, cash: float) -> None:
         self._sent += self._draw(cash)

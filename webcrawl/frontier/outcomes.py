@@ -122,7 +122,7 @@ class Outcomes:
             self._candidates.put_back(host, lease.link, now)
 
     def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        """A page, HEAD or sitemap was answered."""
+        """A page, HEAD, sitemap or requisite was answered."""
         link, status, wait_s = lease.link, outcome.status, outcome.retry_after_s
         assert link is not None
         if lease.step is Step.PAGE:
@@ -144,7 +144,7 @@ class Outcomes:
             self._done(host, lease, link, outcome, now)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
-        """A page, HEAD or sitemap was not answered."""
+        """A page, HEAD, sitemap or requisite was not answered."""
         link = lease.link
         assert link is not None
         self._counters.failed[outcome.reason] += 1
@@ -166,6 +166,13 @@ class Outcomes:
 
         Neither the funnel nor the ordering counts a sitemap.
         """
+        if outcome.requisites:
+            self._candidates.put(outcome.requisites, now)
+        if lease.step is Step.REQUISITE:
+            host.queue.drop()
+            self._counters.requisites[f"{outcome.status // 100}xx"] += 1
+            self._endings.done(host, lease, outcome, now)
+            return
         is_sitemap = lease.step is Step.SITEMAP
         visits = self._visits if lease.step is not Step.HEAD else None
         is_visit = visits is not None and bool(link.visit)

@@ -29,7 +29,8 @@ from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import RecentRows, SeenRows
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import REQUISITE, Link
+from webcrawl.frontier.requisites import name_of
 from webcrawl.frontier.store import Numbers, UrlStatus
 from webcrawl.items import Original
 from webcrawl.parse.jointrules import read_rules
@@ -112,6 +113,9 @@ class Store:
         via = "" if outcome in _REFUSED_WHEN_FOUND else link.via
         time = int(now + self.utc_s)
         status = UrlStatus(outcome, time, link.depth, link.redirects, via, duplicate_of)
+        if link.sitemap <= REQUISITE:
+            self.seen.keep(name_of(link), rows.encode(status))
+            return
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self.seen.status(link.url)
             if before is not None and before.visit_ms:

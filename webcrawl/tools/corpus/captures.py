@@ -15,12 +15,15 @@ from webcrawl.warc.payload import Message, message_of
 from webcrawl.warc.reader import Record
 
 _OURS = re.compile(rb"^(ownerSignal|wall): ([^\r\n]*)", re.MULTILINE)
+_EMBEDDED = re.compile(rb"^hopsFromSeed: \w*E", re.MULTILINE)
 _STATUS = re.compile(rb"HTTP/\S+[ \t]+(\d{3})", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Capture:
-    """`signals` and `wall`: of the metadata record, else empty."""
+    """`signals` and `wall`: of the metadata record, else empty. `is_requisite`: it is no page, but
+    shown by one, as its hopsFromSeed says.
+    """
 
     record: Record
     url: str
@@ -29,6 +32,7 @@ class Capture:
     message: Message
     signals: list[str] = field(default_factory=list)
     wall: str = ""
+    is_requisite: bool = False
 
     @property
     def is_revisit(self) -> bool:
@@ -45,6 +49,7 @@ def capture_of(archived: Archived) -> Capture | None:
     message = message_of(record.block)
     status = _STATUS.match(message.head)
     capture = Capture(record, url, parts, int(status[1]) if status else -1, message)
+    capture.is_requisite = _EMBEDDED.search(metadata) is not None
     has_ours = b"ownerSignal: " in metadata or b"wall: " in metadata
     for name, value in _OURS.findall(metadata) if has_ours else ():
         if name == b"wall":

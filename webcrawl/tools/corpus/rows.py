@@ -143,7 +143,7 @@ def _read_payload(
 ) -> PageText | None:
     payload = b"" if capture.is_revisit else capture.message.payload(PAGE_MAX_BYTES)
     row.wall = capture.wall or wall_of(capture.status, capture.message.head, payload) or None
-    is_page = 200 <= capture.status < 300 and row.wall is None
+    is_page = 200 <= capture.status < 300 and row.wall is None and not capture.is_requisite
     is_robots = is_page and row.url_path == ROBOTS_PATH and not capture.is_revisit
     is_html = bool(payload) and not is_robots and _is_html(row, payload)
     page, charset = None, ""

@@ -191,7 +191,7 @@ class Loader:
         elif failure.reason == "timeout":
             detail = f"no whole header after {limits.timeout_s:g} s"
         elif failure.reason == "blocked_port":
-            detail += "; only ALLOW_PORTS allows it"
+            detail += "; no request is sent there"
         elif failure.reason == "bad_response":
             detail = f"the answer is not HTTP, {detail}"
         return printable(f"{failure.reason}: {detail}" if detail else failure.reason)

@@ -4,7 +4,8 @@ Rows go into a temporary SQLite database on disk: some 60 bytes a response, 200 
 text. Memory: three MiB, and `_CACHE_KIB`, however many records there are.
 
 A page is a response of 2xx with HTML, or a revisit of one. In the files of this crawler, a response
-without its metadata record is none: a sitemap or robots.txt that the server answered with HTML.
+without its metadata record is none: a sitemap or robots.txt that the server answered with HTML. Nor
+is a requisite, which has an E in hopsFromSeed, as of Heritrix.
 """
 
 from __future__ import annotations
@@ -144,9 +145,10 @@ class Captures:
             values = (warc, url, time, original, first, first_time)
             self._rows.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?, ?)", values)
         page = None
-        message = _html(record) if b"fetchTimeMs:" in metadata or not is_ours else None
+        hops = _hops(metadata)
+        is_page = b"fetchTimeMs:" in metadata and not (hops and b"E" in hops[1])
+        message = _html(record) if is_page or not is_ours else None
         if message is not None:
-            hops = _hops(metadata)
             is_seed = not (hops and hops[1].strip(b"R"))
             texts = (None, None) if original else self._texts(message)
             names = (record.id.strip("<>").removeprefix("urn:uuid:"), *texts, is_seed, original)
