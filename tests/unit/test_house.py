@@ -238,7 +238,7 @@ def extras_of(module: str) -> tuple[str, ...]:
     """The extras that need a module, "" for what each crawl needs."""
     if module == "webcrawl.tools.progress":
         return ("tools", "corpus")
-    if module.startswith("webcrawl.tools.corpus"):
+    if module.startswith(("webcrawl.tools.corpus", "webcrawl.parse.detection")):
         return ("corpus",)
     return ({"tools": "tools", "cluster": "cluster", "hub": "cluster"}.get(part_of(module), ""),)
 

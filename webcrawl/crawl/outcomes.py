@@ -150,6 +150,8 @@ def fetched(
         first_byte_s=exchange.total_s if exchange.reconstructed else exchange.first_byte_s,
         visited=visited,
         wall=exchange.wall,
+        declared_language=str(page.lang or "") if page is not None else "",
+        detected_language=str(page.detected_language or "") if page is not None else "",
     )
 
 

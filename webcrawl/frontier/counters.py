@@ -88,6 +88,7 @@ class Counters:
         "not_modified"; 304 to requests without a condition "unasked"; 304 with bytes after their
         head "with_body"; "bad_validator", validators of a last visit that may not be sent (download
         handler)
+    languages -- pages whose text was looked at (LANGUAGES), by ISO 639-3 or "und" (outcomes)
     dedup -- "found", pages that an earlier archive (DEDUP_INDEX) has in the same bytes (spider)
     """
 
@@ -127,6 +128,7 @@ class Counters:
     stage_ended: Counter[str] = field(default_factory=Counter)
     stage_us: Counter[str] = field(default_factory=Counter)
     conditional: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
     dedup: Counter[str] = field(default_factory=Counter)
 
     @property

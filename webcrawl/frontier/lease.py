@@ -137,6 +137,7 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     # Why a user's Request is not sent: its errback is called, then the lease is Dropped.
     refused: Refusal | Literal[""] = ""
     visit: Visit | None = None  # PAGE: the last visit, if this is another one
+    is_sampled: bool = False  # PAGE: the language of its text is to be found (frontier.languages)
 
 
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -227,6 +228,10 @@ class Fetched(_Outcome, frozen=True):
     first_byte_s: float = 0.0  # from the request to the first byte; 0.0: not known
     visited: Visited | None = None  # PAGE, with RECRAWL: what a later visit compares
     wall: str = ""  # PAGE, HEAD: not the page, but the bot wall of this service (fetch.walls)
+    # PAGE: its language, as its HTML declares it (BCP 47), and as its text has it (ISO 639-3 or
+    # "und"; "" if that was not looked at)
+    declared_language: str = ""
+    detected_language: str = ""
 
 
 class Failed(_Outcome, frozen=True):

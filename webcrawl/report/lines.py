@@ -87,7 +87,7 @@ class OutageLines:
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
     """The six lines at the end of a crawl that took `elapsed_s`.
 
-    One more if owners have refused access, one for bot walls, and one with RECRAWL.
+    One more if owners have refused access, one for bot walls, one with LANGUAGES, one with RECRAWL.
     """
 
     def rate(count: int) -> str:
@@ -107,6 +107,7 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
         f"HTTP codes: {codes}",
         *([f"Refused access: {refused}"] if refused else []),
         *([f"Bot walls in the place of pages: {by_reason(c.walls)}"] if c.walls else []),
+        *([f"Languages of the pages looked at: {by_reason(c.languages)}"] if c.languages else []),
         *([visits_line(c)] if c.in_cycle or c.visits else []),
     ]
 

@@ -12,6 +12,8 @@ import duckdb
 from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import counted, printable
+from webcrawl.config.kinds import SettingError
+from webcrawl.config.languagemodel import codes_of, model_path
 from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
@@ -63,13 +65,13 @@ class Command(command.Command):
         folder = Path(opts.output)
         try:
             warcs, logs = [Path(each) for each in args], [Path(each) for each in opts.log]
-            plan = plan_of(warcs, logs, opts.crawl, texts, filters)
+            plan = plan_of(warcs, logs, opts.crawl, texts, filters, self._model())
             has_been_made = is_made(plan, folder)
             if not has_been_made:
                 total = sum(size for _, size in plan.warcs)
                 with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
                     summary = make_corpus(plan, folder, progress)
-        except CorpusError as error:
+        except (CorpusError, SettingError) as error:
             self.fail(str(error), WRONG)
         except BrokenProcessPool:
             self.fail("a process was ended from outside; the same command goes on", 1)
@@ -84,6 +86,14 @@ class Command(command.Command):
                 print(f"{folder} has this corpus already")
             else:
                 self._report(folder, summary)
+
+    def _model(self) -> str:
+        """The file of LANGUAGE_MODEL, which can be loaded. SettingError."""
+        assert self.settings is not None
+        model = model_path(self.settings)
+        if model:
+            codes_of(model)
+        return model
 
     def _report(self, folder: Path, summary: Summary) -> None:
         counts = summary.counts

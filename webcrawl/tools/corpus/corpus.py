@@ -45,21 +45,24 @@ from webcrawl.tools.progress import Progress
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
 _DATABASE = "resolved.duckdb"
-DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
+DATA_MAX = 400 << 20  # bytes of memory that a process may ask for, beside a model of the user's
 
 
 class CorpusError(Exception):
     """The files or the folder cannot be used. One line for the user."""
 
 
-class Plan(msgspec.Struct):
-    """What a corpus is made of. `warcs`: path and size of each, by name."""
+class Plan(msgspec.Struct, omit_defaults=True):
+    """What a corpus is made of. `warcs`: path and size of each, by name. `model`: of languages, the
+    user's; None: the packaged one.
+    """
 
     warcs: list[tuple[str, int]]
     logs: list[str]
     crawl: str
     texts: Texts
     filters: Filters
+    model: tuple[str, int] | None = None
 
 
 class Summary(msgspec.Struct):
@@ -73,9 +76,14 @@ class Summary(msgspec.Struct):
 
 
 def plan_of(
-    warcs: Sequence[Path], log_folders: Sequence[Path], crawl: str, texts: Texts, filters: Filters
+    warcs: Sequence[Path],
+    log_folders: Sequence[Path],
+    crawl: str,
+    texts: Texts,
+    filters: Filters,
+    model: str = "",
 ) -> Plan:
-    """CorpusError: two files have one name, or one cannot be read."""
+    """CorpusError: two files have one name, or one cannot be read. `model`: can be loaded."""
     found: dict[str, tuple[str, int]] = {}
     for path in warcs:
         try:
@@ -94,7 +102,8 @@ def plan_of(
         logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
     except OSError as error:
         raise CorpusError(f"{error.filename}: {error.strerror}") from None
-    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters)
+    ours = (model, Path(model).stat().st_size) if model else None
+    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters, ours)
 
 
 def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
@@ -162,7 +171,8 @@ def _write_parts(
     processes: int,
     progress: Progress,
 ) -> None:
-    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl)
+    model, model_bytes = plan.model or ("", 0)
+    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl, model)
     missing = []
     for part in parts:
         if part.path_in(work).exists():
@@ -170,7 +180,7 @@ def _write_parts(
         else:
             missing.append(part)
     context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+    with ProcessPoolExecutor(*(processes, context, _begin, (DATA_MAX + 2 * model_bytes,))) as pool:
         running: dict[Future[Counts], Part] = {}
         try:
             for part in missing:
@@ -204,9 +214,9 @@ def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
         progress(part.end - part.start)
 
 
-def _begin() -> None:
+def _begin(data_max: int) -> None:
     """Begin a process of the pool: it ends with its parent, and its memory is bounded."""
-    resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
+    resource.setrlimit(resource.RLIMIT_DATA, (data_max, data_max))
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -20,10 +21,11 @@ from typing import BinaryIO, NamedTuple
 import duckdb
 import msgspec
 
+from webcrawl.parse.detection import Detector
 from webcrawl.tools.corpus.captures import captures
 from webcrawl.tools.corpus.columns import tables
 from webcrawl.tools.corpus.records import Broken, Record, read_records
-from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
+from webcrawl.tools.corpus.rows import BadRowError, Reading, Row, row_of
 from webcrawl.tools.corpus.text import PageText
 from webcrawl.tools.corpus.texts import as_member
 from webcrawl.warc.captures import PART_OF, lines_of
@@ -57,6 +59,7 @@ class Options(NamedTuple):
     with_main: bool
     texts: tuple[str, ...]
     crawl: str  # "": as the file says
+    model: str = ""  # the file of the model of languages; "": the packaged one
 
 
 class Part(NamedTuple):
@@ -138,6 +141,7 @@ def write_part(part: Part, folder: Path, options: Options) -> Counts:
 
 def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, PageText | None]]:
     """The rows of `part`. An error of the disk counts as one broken record, which ends the part."""
+    reading = Reading(options.with_main, _detector(options.model).detect)
     try:
         with part.warc.open("rb") as warc:
             crawl = options.crawl or _crawl_of(warc)
@@ -149,7 +153,7 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                     counts.others += 1
                 else:
                     try:
-                        row = _bounded(*row_of(each, crawl, options.with_main))
+                        row = _bounded(*row_of(each, crawl, reading))
                     except (BadRowError, MemoryError) as error:
                         counts.note(each.record.offset, str(error) or "too little memory")
                         continue
@@ -157,6 +161,9 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                     yield row
     except OSError as error:
         counts.note(part.start, str(error.strerror))
+
+
+_detector = cache(Detector)  # one in each process
 
 
 def _bounded(row: Row, page: PageText | None) -> tuple[Row, PageText | None]:
