@@ -59,7 +59,7 @@ class Page:
         rest = _AFTER_AND_BEFORE.join(hrefs[menu:])
         top = (
             f'<!DOCTYPE html>\n<html lang="{self.tongue.declared}">\n<head>\n{meta}\n'
-            f'<title>{self.title}</title>\n'
+            f"<title>{self.title}</title>\n"
             f'<link rel="stylesheet" href="/s.css">\n</head>\n<body>\n<nav>\n<ul>\n{items}</ul>\n'
             f"</nav>\n<h1>{self.title}</h1>\n"
         ).encode(charset)
