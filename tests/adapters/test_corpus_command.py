@@ -15,6 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.conftest import Scrapy
 from tests.exchanges import CHUNKED, HTML, capture, chunked, exchange, head, write
+from tests.fasttextmodel import write_model
 from tests.forked import Forked
 from webcrawl.tools.corpus.corpus import PARTS
 from webcrawl.tools.warccheck.check import check
@@ -96,6 +97,19 @@ def test_files_of_a_store_are_read_there_with_their_log(scrapy: Scrapy, tmp_path
     done = scrapy("corpus", f"file://{store}/hub-1", "-o", str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"file://{store}/hub-1 has no files *.warc.gz\n"
+
+
+def test_a_model_of_the_users_finds_the_languages(scrapy: Scrapy, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model.bin", {"por_Latn": "casa", "eng_Latn": "house"})
+    command = ("corpus", *warcs(tmp_path / "in"), "-o", str(tmp_path / "corpus"))
+    done = scrapy(*command, "-s", f"LANGUAGE_MODEL={model}")
+    assert (done.returncode, done.stderr) == (0, "")
+    (path,) = (tmp_path / "corpus").glob("test*.parquet")
+    table = pq.read_table(path)
+    found = dict(zip(table["url"].to_pylist(), table["language_score"].to_pylist(), strict=True))
+    assert set(table["detected_language"].to_pylist()) == {"por", "eng"}
+    assert set(found.values()) == {1.0}, "of this model"
+    assert scrapy(*command).returncode == 2, "by another model it is another corpus"
 
 
 def test_lines_have_the_columns_and_the_text(scrapy: Scrapy, tmp_path: Path) -> None:

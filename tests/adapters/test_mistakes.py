@@ -26,6 +26,8 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*BROAD, "-s", "LOG_LEVEL=LOUD"), f"LOG_LEVEL = 'LOUD' cannot be used: {LEVELS}"),
     ((*BROAD, "-s", "LOG_FILE=no/log"), "LOG_FILE = 'no/log' cannot be used: a file that can be"),
     ((*BROAD, "-s", "ASYNCIO_EVENT_LOOP=no.Loop"), "ASYNCIO_EVENT_LOOP = 'no.Loop' cannot be used"),
+    ((*BROAD, "-s", "LANGUAGES=english"), "LANGUAGES = 'english' cannot be used: codes of ISO 639"),
+    ((*BROAD, "-s", "LANGUAGE_MODEL=no"), "LANGUAGE_MODEL = 'no' cannot be used: empty, or the"),
     (("fetch", PAGE, "-s", "SCOPE_SUFFIX=.br"), NAME),
     (("view", PAGE, "-s", "SCOPE_SUFFIX=.br"), NAME),
     (("parse", "--spider=broad", PAGE, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
@@ -41,6 +43,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("wacz", "docs", "-o", "x.wacz"), "docs has no files *.warc.gz"),
     (("wacz", "README.md", "-o", "x.wacz"), "README.md is no file *.warc.gz"),
     (("corpus", "/none.warc.gz", "-o", "x"), "/none.warc.gz: No such file or directory"),
+    (("corpus", "x", "-o", "x", "-s", "LANGUAGE_MODEL=README.md"), "; it cannot be loaded"),
 ]
 
 

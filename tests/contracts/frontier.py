@@ -292,6 +292,24 @@ class FrontierContract:
             await driver.give_back(leases[0], answer(leases[0], driver.now))
         assert pages == ["0.a.com", "b.com", "1.a.com", "2.a.com"]
 
+    async def test_hosts_with_wanted_pages_come_first_and_a_sample_of_pages_is_looked_at(
+        self,
+    ) -> None:
+        polite = Politeness(0.0, 0.0)
+        policy = Policy(politeness=polite, obey_robots=False, languages=frozenset({"por"}))
+        driver, leases = Driver(self.make(policy, order="language")), []
+        await driver.put(*(f"http://{host}/{n}" for host in "abc" for n in range(6)))
+        while not driver.frontier.is_finished():
+            lease = await driver.until(Step.PAGE)
+            leases.append(lease)
+            text = ("por" if lease.host == "b" else "eng") if lease.is_sampled else ""
+            await driver.give_back(lease, answer(lease, driver.now, detected_language=text))
+        pages = "".join(lease.host for lease in leases)
+        assert pages.index("bbbb") < 4, pages
+        sampled = [lease.is_sampled for lease in leases if lease.host == "b"]
+        assert sampled == [True] * 3 + [False] * 3
+        assert driver.frontier.counters.languages == {"por": 3, "eng": 6}
+
     async def test_hosts_come_up_by_their_best_link(self) -> None:
         driver = self.driver(order="level", obey_robots=False)
         await driver.put("http://a/1/2", "http://b/1", "http://c/")

@@ -247,7 +247,7 @@ def extras_of(module: str) -> tuple[str, ...]:
     """The extras that need a module, "" for what each crawl needs."""
     if module == "webcrawl.tools.progress":
         return ("tools", "corpus")
-    if module.startswith("webcrawl.tools.corpus"):
+    if module.startswith(("webcrawl.tools.corpus", "webcrawl.parse.detection")):
         return ("corpus",)
     if module == "webcrawl.warc.objects":
         return ("store",)

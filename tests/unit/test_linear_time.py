@@ -13,6 +13,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from webcrawl.fetch.http1 import (
 from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
+from webcrawl.parse.detection import Detector
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.links import read_xhtml
@@ -333,6 +335,13 @@ def main_text(page: bytes) -> None:
     text_hash(page, "utf-8", is_html=True)
 
 
+def language(page: bytes) -> None:
+    _detector().detect_page(page, "utf-8")
+
+
+_detector = cache(Detector)
+
+
 def validators(etag: bytes) -> None:
     Validators.of([(b"ETag", etag)])
 
@@ -382,6 +391,10 @@ PAGES = [
     *(
         Reader(f"main text of {unit!r}", 512_000, filled(unit), main_text)
         for unit in (b"<", b"<p>a", b"<div class=ad>", b"class=", b"ab ", b"\xe3", b"<a x>b c")
+    ),
+    *(
+        Reader(f"language of {unit!r}", 1_000_000, filled(unit, b"<p>"), language)
+        for unit in (b"<p>a", b"a", b"\xff", b"&amp", b"a b ")
     ),
     Reader("attributes of main text", 512_000, filled(b"class=", b"<div ", b">x"), main_text),
     *(

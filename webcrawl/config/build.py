@@ -39,6 +39,7 @@ from webcrawl.config.fetch import (
     wants_feeds,
 )
 from webcrawl.config.kinds import DIRECT, GUESS
+from webcrawl.config.languagemodel import model_path
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.fetch.exchange import Exchange
@@ -279,7 +280,10 @@ def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
     proxy = {"PROXY": "set" if has_proxy(settings) else DIRECT} if settings.get("PROXY") else {}
     domains = {"allowed_domains": scope.domains} if scope.domains else {}
-    return {**order, **lists, **domains, **numbers, **switches, **rules, **proxy}
+    wanted = languages_from(settings)
+    languages = {"LANGUAGES": sorted(wanted)} if wanted else {}
+    limits = {**lists, **domains, **numbers, **switches}
+    return {**order, **languages, **limits, **rules, **proxy}
 
 
 def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:
@@ -303,6 +307,7 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
         rules=rules,
         recrawl=recrawl_from(settings),
+        languages=languages_from(settings),
     )
 
 
@@ -325,7 +330,14 @@ def reading_from(settings: BaseSettings) -> Options:
         {media_type.strip().lower(): path for media_type, path in parsers.items()},
         recrawl_from(settings) is not None,
         read(settings, "PAGE_REQUISITES", bool),
+        bool(languages_from(settings)),
+        model_path(settings),
     )
+
+
+def languages_from(settings: BaseSettings) -> frozenset[str]:
+    """LANGUAGES, ISO 639-3; empty if it is off, or unset."""
+    return frozenset(read(settings, "LANGUAGES", list))
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:

@@ -37,6 +37,7 @@ from webcrawl.config.fetch import (
     user_agent_of,
 )
 from webcrawl.config.kinds import SettingError, parsers_problem
+from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
@@ -64,6 +65,7 @@ def check(settings: BaseSettings) -> list[str]:
     if settings.get("ARCHIVE_STORE") and find_spec("obstore") is None:
         return [needs_extra("ARCHIVE_STORE", "obstore", "store")]
     problems += _conflicts(settings)
+    problems += language_problems(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
@@ -87,6 +89,8 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         if folder.absolute().as_uri() == str(settings.get("ARCHIVE_STORE")).rstrip("/"):
             yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
             break
+    if settings["FRONTIER_ORDER"] == "language" and not read(settings, "LANGUAGES", list):
+        yield wrong("FRONTIER_ORDER", "any other without LANGUAGES, such as LANGUAGES=pt")
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")

@@ -36,6 +36,7 @@ from webcrawl.cluster.sentcheckpoints import send_checkpoint
 from webcrawl.cluster.several import SeveralHubs
 from webcrawl.config.build import domains_of, hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
+from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.disk.database import is_begun
@@ -48,6 +49,7 @@ PRIORITY: Final = 100  # above every setting of a user
 _OWN: Final = frozenset(
     {
         *("JOBDIR", "WARC_DIR", "REPORT_DIR", "DEDUP_INDEX", "RULES", "BOT_AUTH_KEY", "PROXY"),
+        "LANGUAGE_MODEL",
         *("WARC_PREFIX", "WARC_MAX_SIZE", "WARC_MAX_TOTAL", "DISK_FREE_MIN", "WARC_OMIT_HEADERS"),
         *("ARCHIVE_STORE", "CONCURRENT_REQUESTS", "CRAWL_PROCESSES", "DNS_SERVERS"),
         *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "STATS_INTERVAL", "LIVE", "OWN_NAMES"),
@@ -153,7 +155,7 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     }
     for name, value in values.items():
         settings.set(name, value, PRIORITY)
-    return problems
+    return problems + language_problems(settings)
 
 
 def hub_frontier(

@@ -30,6 +30,7 @@ from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
+from webcrawl.parse.language import iso_639_3
 from webcrawl.parse.robots import product_token
 from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
@@ -357,6 +358,14 @@ PROXY = Kind(
     _shown_proxy,
 )
 PATH = Kind(lambda value: not value or isinstance(value, str | os.PathLike), "empty, or a file")
+LANGUAGE_MODEL = Kind(
+    lambda value: not value or (isinstance(value, str) and Path(value).is_file()),
+    "empty, or the file of a fastText model of languages",
+)
+LANGUAGES = list_of(
+    lambda text: re.fullmatch("[a-z]{2,3}", text) and len(iso_639_3(text)) == 3,
+    "codes of ISO 639-1 or -3, such as pt,eng",
+)._replace(typed=lambda value: [iso_639_3(str(code).strip()) for code in _listed(value) if code])
 MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")
 HTTPS_URL = Kind(
     _empty_or(_HTTPS_URL),

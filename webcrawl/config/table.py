@@ -303,8 +303,24 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
-            " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
+            " `least-visited` (sites with the fewest fetched pages), `opic` (most-linked pages) or"
+            " `language` (hosts with pages in `LANGUAGES`).",
             "crawling.md#orderings",
+        ),
+        Setting(
+            "LANGUAGES",
+            kinds.LANGUAGES,
+            "Languages whose pages are wanted, by their codes of ISO 639: `pt,eng`. Those of a"
+            " sample of pages are found, counted and recorded. Empty: no language is looked for."
+            " Needs `webcrawl[corpus]`.",
+            "crawling.md#languages",
+        ),
+        Setting(
+            "LANGUAGE_MODEL",
+            kinds.LANGUAGE_MODEL,
+            "The file of a fastText model of languages, in place of the packaged `lid.176.ftz`, for"
+            " the crawl and `scrapy corpus`.",
+            "corpus.md#languages",
         ),
         Setting(
             "FRONTIER_STORE",

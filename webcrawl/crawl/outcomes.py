@@ -153,6 +153,8 @@ def fetched(
         visited=visited,
         wall=exchange.wall,
         requisites=requisites,
+        declared_language=str(page.lang or "") if page is not None else "",
+        detected_language=str(page.detected_language or "") if page is not None else "",
     )
 
 

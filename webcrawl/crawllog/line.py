@@ -57,6 +57,7 @@ class Details(Struct, omit_defaults=True, gc=False):
     media_type: str = ""
     charset: str = ""
     lang: str = ""
+    detected_language: str = ""
     redirect_to: str = ""
     digest: str = ""
     duplicate_of: str = ""

@@ -77,6 +77,7 @@ class Policy:
         for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
+    languages -- LANGUAGES, ISO 639-3; empty: no page's language is found
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
     sitemaps_max -- sitemaps of a host at most: each costs the host as much time as a page, and has
@@ -99,6 +100,7 @@ class Policy:
     stale_s: float = STALE_S
     sitemaps_max: int = 100
     rules: HostRules | None = None
+    languages: frozenset[str] = frozenset()
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 

@@ -76,6 +76,7 @@ class CrawlState:
         self._links_out = 0  # leases with a link
         self._is_ended = False
         self._contents = Contents(store)
+        self._languages = store.languages if state.policy.languages else None
         self._distributor = Distributor(state)
         self._bench = self._distributor.bench
         self.with_requisites = self._distributor.with_requisites
@@ -427,11 +428,18 @@ class CrawlState:
             return None
         link, refused = taken
         self._bench.lease(host, with_ip=True)
-        visit = None
+        visit, is_sampled = None, False
         if self._visits is not None and step is Step.PAGE:
             self._visits.leased(link)
             visit = self._visits.visit_of(link) if link.visit else None
-        return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
+        if self._languages is not None and step is Step.PAGE and not link.visit:
+            is_sampled = self._languages.is_sampled(host.name)
+        return Lease(
+            *(host.name, step, link.url, address, link),
+            refused=refused,
+            visit=visit,
+            is_sampled=is_sampled,
+        )
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self.counters.lookups += host.is_first_look_up

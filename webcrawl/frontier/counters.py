@@ -91,6 +91,7 @@ class Counters:
         handler)
     requisites -- of page requisites (PAGE_REQUISITES): final answers by "2xx" ... "5xx" (outcomes),
         and those that are not fetched, by reason (candidates). The funnel does not count them
+    languages -- pages whose text was looked at (LANGUAGES), by ISO 639-3 or "und" (outcomes)
     dedup -- "found", pages that an earlier archive (DEDUP_INDEX) has in the same bytes (spider)
     """
 
@@ -130,6 +131,7 @@ class Counters:
     stage_ended: Counter[str] = field(default_factory=Counter)
     stage_us: Counter[str] = field(default_factory=Counter)
     conditional: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
     dedup: Counter[str] = field(default_factory=Counter)
     requisites: Counter[str] = field(default_factory=Counter)
 

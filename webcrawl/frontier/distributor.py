@@ -53,6 +53,7 @@ class Distributor:
         # Else the rank of a host is the priority of its best link.
         has_ranks = type(state.ordering).rank is not Ordering.rank
         self.ranks_hosts = has_ranks or policy.rules is not None
+        self._wants_some = type(state.ordering).is_wanted is not Ordering.is_wanted
         self._has_visits = state.store.visits is not None
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
@@ -261,8 +262,12 @@ class Distributor:
         return due_at
 
     def _supply(self, host: Host, at: float, now: float) -> int:
-        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
+        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S; of a host
+        that the ordering does not want, none counts.
+        """
         if at > now + SUPPLY_S or host.retired_until > now:
+            return 0
+        if self._wants_some and not self._state.ordering.is_wanted(host.name):
             return 0
         left_s = SUPPLY_S - max(at - now, 0.0)
         delay_s = self._policy.delay_s(host)

@@ -145,6 +145,7 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     # Why a user's Request is not sent: its errback is called, then the lease is Dropped.
     refused: Refusal | Literal[""] = ""
     visit: Visit | None = None  # PAGE: the last visit, if this is another one
+    is_sampled: bool = False  # PAGE: the language of its text is to be found (frontier.languages)
 
 
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -237,6 +238,10 @@ class Fetched(_Outcome, frozen=True):
     wall: str = ""  # not what was asked for, but the bot wall of this service (fetch.walls)
     # PAGE, REQUISITE: the files that it shows; of a REQUISITE also the redirect target.
     requisites: tuple[Link, ...] = ()
+    # PAGE: its language, as its HTML declares it (BCP 47), and as its text has it (ISO 639-3 or
+    # "und"; "" if that was not looked at)
+    declared_language: str = ""
+    detected_language: str = ""
 
 
 class Failed(_Outcome, frozen=True):

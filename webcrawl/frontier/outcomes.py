@@ -55,6 +55,7 @@ class Outcomes:
         self._counters = state.counters
         self._endings = state.endings
         self._visits = state.visits
+        self._languages = state.store.languages if state.policy.languages else None
         self._candidates = candidates
         self._disposition = disposition
 
@@ -199,6 +200,10 @@ class Outcomes:
             self._counters.count_code(outcome.status, outcome.wall)
             if link.sitemap:
                 self._candidates.listed.fetched(link.url)
+            if self._languages is not None:
+                self._languages.fetched(host.name, outcome, self._policy.languages)
+                if outcome.detected_language:
+                    self._counters.languages[outcome.detected_language] += 1
             self._ordering.visited(host.name)
         if not is_visit:
             self._counters.count_ended(link.url)

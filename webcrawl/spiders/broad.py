@@ -110,6 +110,7 @@ class BroadSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl_arguments = args, kwargs  # for the crawl's other processes
+        crawler.signals.connect(spider._opened, signals.spider_opened)
         crawler.signals.connect(spider._fetches_cut, fetches_cut)
         crawler.signals.connect(spider._closed, signals.spider_closed)
         return spider
@@ -136,6 +137,10 @@ class BroadSpider(Spider):
         """A signal handler. At the end of the crawl, pages are not read any more."""
         if urls is None:
             self.large_bodies.give_up()
+
+    def _opened(self) -> None:
+        """A signal handler. Loads the model of languages, if any, before the first page."""
+        _ = self._bodies
 
     async def _closed(self) -> None:
         """A signal handler."""
@@ -247,17 +252,20 @@ class BroadSpider(Spider):
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300:
-            await self._read_body(page, response, exchange)
+            is_sampled = page_fetch.lease.is_sampled
+            await self._read_body(page, response, exchange, is_sampled=is_sampled)
             page.unchanged = is_unchanged(visit, page)
         elif response.status in REFUSED_ACCESS and response.body:  # it may say how to get access
-            parsed, _ = await self._parsed(page, response, exchange)
-            page.signals += parsed.signals
+            parsed = await self._parsed(page, response, exchange)
+            page.signals += parsed.page.signals
         if page.signals:
             page.signals = bounded(page.signals)
         return page
 
-    async def _read_body(self, page: Page, response: Response, exchange: Exchange) -> None:
-        """The content-seen test, the links, and what later visits compare.
+    async def _read_body(
+        self, page: Page, response: Response, exchange: Exchange, *, is_sampled: bool
+    ) -> None:
+        """The content-seen test, the links, what later visits compare, and the language.
 
         A duplicate is read too: its URL differs, so its relative links are other URLs.
         """
@@ -266,7 +274,9 @@ class BroadSpider(Spider):
         elif not _refresh(exchange):
             page.simhash = digest(b"") if self._bodies.options.revisits else None
             return
-        parsed, page.simhash = await self._parsed(page, response, exchange)
+        parsed, page.simhash, page.detected_language = await self._parsed(
+            page, response, exchange, is_sampled
+        )
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.title = parsed.title
@@ -276,7 +286,9 @@ class BroadSpider(Spider):
         page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
 
-    async def _parsed(self, page: Page, response: Response, exchange: Exchange) -> Parsed:
+    async def _parsed(
+        self, page: Page, response: Response, exchange: Exchange, is_sampled: bool = False
+    ) -> Parsed:
         """What the body says. One that takes long is read in another process.
 
         A user's own parser (PARSERS) may fail: then the page is kept, without links.
@@ -284,11 +296,11 @@ class BroadSpider(Spider):
         body, bodies = response.body, self._bodies
         # Deviation: browsers sniff; HTML is their usual guess.
         content_type = _content_type(response) or "text/html"
-        what = body, content_type, page.url, _x_robots_tag(response), _refresh(exchange)
+        about = content_type, page.url, _x_robots_tag(response), _refresh(exchange), is_sampled
         try:
             if bodies.reads_quickly(body, page.content_type or "text/html"):
-                return bodies.read(*what)
-            return await self._read_large(response, host_of(page.url), *what)
+                return bodies.read(body, *about)
+            return await self._read_large(response, host_of(page.url), body, *about)
         except CloseSpider:
             raise
         except Exception as error:

@@ -21,17 +21,22 @@ _KEPT_BYTES = 31 << 20
 
 
 def in_processes(
-    function: Callable[[Task], Result], tasks: Iterable[Task], processes: int = 0
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    processes: int = 0,
+    *,
+    more_bytes: int = 0,
 ) -> Iterator[tuple[Task, Result]]:
     """Each of `tasks` with the result of `function`, in the order in which they end.
 
     At most twice as many are under way as there are processes, by default one per core. After an
-    exception, such as KeyboardInterrupt, none goes on. BrokenProcessPool.
+    exception, such as KeyboardInterrupt, none goes on. `more_bytes`: of memory, beside DATA_MAX.
+    BrokenProcessPool.
     """
     processes = processes or len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
     running: dict[Future[Result], Task] = {}
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+    with ProcessPoolExecutor(processes, context, _begin, (DATA_MAX + more_bytes,)) as pool:
         try:
             for task in tasks:
                 # A process that this starts inherits the mask; Ctrl-C of this one comes afterwards.
@@ -55,9 +60,9 @@ def _ended(running: dict[Future[Result], Task]) -> Iterator[tuple[Task, Result]]
         yield running.pop(future), future.result()
 
 
-def _begin() -> None:
+def _begin(data_max: int) -> None:
     """Begin a process of the pool: it ends with its parent, and its memory is bounded."""
-    setrlimit(RLIMIT_DATA, (DATA_MAX, DATA_MAX))
+    setrlimit(RLIMIT_DATA, (data_max, data_max))
     bytes(_KEPT_BYTES)  # mallopt(3), M_TRIM_THRESHOLD: a freed mapping raises it to twice its size
     parent = multiprocessing.parent_process()
     assert parent is not None

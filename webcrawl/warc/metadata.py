@@ -77,6 +77,7 @@ def _content(page: Page, exchange: Exchange) -> tuple[Line, ...]:
         ("cached", "true" if exchange.cached else ""),
         ("bodyReplaced", "true" if exchange.body_replaced else ""),
         ("charsetForLinkExtraction", page.charset),
+        ("detectedLanguage", page.detected_language),
         ("decodeProblem", exchange.decode_problem),
         ("unchanged", "true" if page.unchanged else ""),
         ("duplicateOf", page.duplicate_of),

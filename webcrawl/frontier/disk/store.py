@@ -29,6 +29,7 @@ from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import RecentRows, SeenRows
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host
+from webcrawl.frontier.languages import HostLanguages
 from webcrawl.frontier.lease import REQUISITE, Link
 from webcrawl.frontier.requisites import name_of
 from webcrawl.frontier.store import Numbers, UrlStatus
@@ -123,8 +124,13 @@ class Store:
         self.seen.keep(link.url, rows.encode(status))
 
     def counts(self, kind: str) -> Counts:
-        """The numbers of one kind ("caps", "pages", "sitemaps"), by name."""
+        """The numbers of one kind ("caps", "pages", "sitemaps", "turns"...), by name."""
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
+
+    @cached_property
+    def languages(self) -> HostLanguages:
+        """Which hosts have wanted pages, for LANGUAGES."""
+        return HostLanguages(self.counts("languages"))
 
     def original(self, content: bytes) -> Original | None:
         """The first page with `content`, a digest or a prefixed digest (`contents`)."""

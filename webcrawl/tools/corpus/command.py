@@ -11,6 +11,8 @@ from pathlib import Path
 import duckdb
 
 from webcrawl.base.wording import INTERRUPTED, counted, printable
+from webcrawl.config.kinds import SettingError
+from webcrawl.config.languagemodel import codes_of, model_path
 from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
@@ -64,13 +66,13 @@ class Command(command.Command):
         folder = Path(opts.output)
         try:
             warcs = [file for each in args for file in named_files(each, ".warc.gz")]
-            plan = plan_of(warcs, opts.log, opts.crawl, texts, filters)
+            plan = plan_of(warcs, opts.log, opts.crawl, texts, filters, self._model())
             has_been_made = is_made(plan, folder)
             if not has_been_made:
                 total = sum(size for _, size in plan.warcs)
                 with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
                     summary = make_corpus(plan, folder, progress)
-        except (CorpusError, NoStoreError) as error:
+        except (CorpusError, NoStoreError, SettingError) as error:
             self.fail(str(error), WRONG)
         except BrokenProcessPool:
             self.fail("a process was ended from outside; the same command goes on", 1)
@@ -85,6 +87,14 @@ class Command(command.Command):
                 print(f"{folder} has this corpus already")
             else:
                 self._report(folder, summary)
+
+    def _model(self) -> str:
+        """The file of LANGUAGE_MODEL, which can be loaded. SettingError."""
+        assert self.settings is not None
+        model = model_path(self.settings)
+        if model:
+            codes_of(model)
+        return model
 
     def _report(self, folder: Path, summary: Summary) -> None:
         counts = summary.counts

@@ -53,14 +53,17 @@ class CorpusError(Exception):
     """The files or the folder cannot be used. One line for the user."""
 
 
-class Plan(msgspec.Struct):
-    """What a corpus is made of. `warcs`: path and size of each, by name."""
+class Plan(msgspec.Struct, omit_defaults=True):
+    """What a corpus is made of. `warcs`: path and size of each, by name. `model`: of languages, the
+    user's; None: the packaged one.
+    """
 
     warcs: list[tuple[str, int]]
     logs: list[str]
     crawl: str
     texts: Texts
     filters: Filters
+    model: tuple[str, int] | None = None
 
 
 class Summary(msgspec.Struct):
@@ -79,8 +82,11 @@ def plan_of(
     crawl: str,
     texts: Texts,
     filters: Filters,
+    model: str = "",
 ) -> Plan:
-    """CorpusError: two files have one name, or one cannot be read. NoStoreError."""
+    """CorpusError: two files have one name, or one cannot be read. NoStoreError. `model`: can be
+    loaded.
+    """
     found: dict[str, tuple[str, int]] = {}
     for path in warcs:
         try:
@@ -99,7 +105,8 @@ def plan_of(
         logs = sorted({log for folder in folders for log in _logs_in(folder)})
     except OSError as error:
         raise CorpusError(f"{error.filename}: {error.strerror}") from None
-    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters)
+    ours = (model, Path(model).stat().st_size) if model else None
+    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters, ours)
 
 
 def _folder_of(path: Path | StoredFile) -> str:
@@ -185,7 +192,8 @@ def _write_parts(
     parts: Sequence[Part], plan: Plan, work: Path, processes: int, progress: Progress
 ) -> None:
     """Write the parts that are not there."""
-    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl)
+    model, model_bytes = plan.model or ("", 0)
+    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl, model)
     missing = []
     for part in parts:
         if part.path_in(work).exists():
@@ -193,5 +201,5 @@ def _write_parts(
         else:
             missing.append(part)
     write = partial(write_part, folder=work, options=options)
-    for part, _ in in_processes(write, missing, processes):
+    for part, _ in in_processes(write, missing, processes, more_bytes=2 * model_bytes):
         progress(part.end - part.start)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -20,9 +21,10 @@ from typing import BinaryIO, NamedTuple
 import duckdb
 import msgspec
 
+from webcrawl.parse.detection import Detector
 from webcrawl.tools.corpus.captures import capture_of
 from webcrawl.tools.corpus.columns import tables
-from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
+from webcrawl.tools.corpus.rows import BadRowError, Reading, Row, row_of
 from webcrawl.tools.corpus.text import PageText
 from webcrawl.tools.corpus.texts import as_member
 from webcrawl.tools.stored import StoredFile, size_of
@@ -59,6 +61,7 @@ class Options(NamedTuple):
     with_main: bool
     texts: tuple[str, ...]
     crawl: str  # "": as the file says
+    model: str = ""  # the file of the model of languages; "": the packaged one
 
 
 class Part(NamedTuple):
@@ -142,6 +145,7 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
     """The rows of `part`. An error of the disk counts as one broken record, which ends the part.
     ObjectsError: of a store.
     """
+    reading = Reading(options.with_main, _detector(options.model).detect)
     try:
         crawl = options.crawl or (crawls_of(part.warc) or [""])[-1]  # ours: collection, then ID
         with part.warc.open("rb") as warc:
@@ -154,7 +158,7 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                     counts.others += isinstance(each, Archived) or each.type != "warcinfo"
                 else:
                     try:
-                        row = _bounded(*row_of(capture, crawl, options.with_main))
+                        row = _bounded(*row_of(capture, crawl, reading))
                     except (BadRowError, MemoryError) as error:
                         counts.note(capture.record.offset, str(error) or "too little memory")
                         continue
@@ -164,6 +168,9 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
         if isinstance(part.warc, StoredFile):  # the store may come back
             raise
         counts.note(part.start, str(error.strerror))
+
+
+_detector = cache(Detector)  # one in each process
 
 
 def _bounded(row: Row, page: PageText | None) -> tuple[Row, PageText | None]:

@@ -145,13 +145,14 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            page, _ = BodyReader(reading_from(settings)).read(
+            reader = BodyReader(reading_from(settings))
+            page = reader.read(
                 exchange.payload,
                 _last(exchange, b"content-type").decode("latin-1") or "text/html",
                 exchange.url,
                 x_robots_tag.decode("latin-1"),
                 _last(exchange, b"refresh").decode("latin-1"),
-            )
+            ).page
         except Exception as error:  # of a user's own parser (PARSERS)
             fail(f"an exception of its parser: {printable(repr(error))}")
         took = ms(time.monotonic() - began)
