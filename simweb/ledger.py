@@ -246,6 +246,7 @@ class Ledger:
                 "pages": len(got),
                 "hosts": len({place.host for place in got}),
                 "addresses": len(self._last_ip),
+                "languages": Counter(self.world.tongue(place).text for place in got),
             },
             **({"changes": self._freshness.report(now)} if self._freshness else {}),
             **({} if self.rules.partial else self._completeness()),

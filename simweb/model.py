@@ -32,10 +32,20 @@ from simweb.robots import ROBOTS, Request, Robots, RobotsKind, with_sitemaps
 from simweb.site import Site, Tree, path
 from simweb.sitemaps import ORPHANS, SITEMAPS, MapKind, MapRequest, Maps, dated
 from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Host, Place, WorldSpec, in_scope
+from simweb.tongues import TONGUES, Tongue
 from simweb.weaving import Weaver
 from simweb.words import BR_SUFFIXES, OTHER_SUFFIXES, WORDS
 
-FEATURES: tuple[Feature, ...] = (*DNS, *ORIGINS, *ROBOTS, *SITEMAPS, *HOSTS, *PAGES, *LINKS)
+FEATURES: tuple[Feature, ...] = (
+    *DNS,
+    *ORIGINS,
+    *ROBOTS,
+    *SITEMAPS,
+    *HOSTS,
+    *PAGES,
+    *LINKS,
+    *TONGUES,
+)
 
 _PORTS = Ports()
 _CHILD_HOSTS = 3  # links to new hosts from each sound host
@@ -58,6 +68,7 @@ class World:
         self._maps = Draw[MapKind](SITEMAPS, weights)
         self._kinds = Draw[HostKind](HOSTS, weights)
         self._pages = Draw[PageKind](PAGES, weights)
+        self._tongues = Draw[Tongue](TONGUES, weights)
         self._draw_hosts()
         self.host = lru_cache(_HOSTS_KEPT)(self._host)
         self.salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
@@ -80,6 +91,7 @@ class World:
             origins = bytes(origins[self._address_of[host]] for host in numbers)
         self._robots_of, self._kind_of, self._origin_of = robots, kinds, origins
         self._map_of = self._maps.many(Random(mix(spec.seed, 31)), spec.hosts)
+        self._tongue_of = self._tongues.many(Random(mix(spec.seed, 32)), spec.hosts)
         self._moved = frozenset(host for host in numbers if self._origins.rows[origins[host]].moved)
         self._names = [self._name(host) for host in numbers]
         self._numbers = {name: host for host, name in enumerate(self._names)}
@@ -328,6 +340,11 @@ class World:
             return place._replace(step=1 - place.step)
         return place._replace(step=place.step + 1) if place.step < kind.steps else None
 
+    def tongue(self, place: Place) -> Tongue:
+        """The language of a page."""
+        own = self._original(place)
+        return self._tongues.rows[self._tongue_of[own.host]].at(own.page)
+
     def kind(self, place: Place) -> PageKind:
         return self.host(place.host).site.kinds[place.page]
 
@@ -433,5 +450,6 @@ class World:
             onward=self.url(onward).replace("&", "&amp;") if onward else "",
             back=self.url(back).replace("&", "&amp;") if back else "",
             whole=whole,
+            tongue=self.tongue(own),
             draw_hrefs=lambda: self._weaver.hrefs(site, own, whole),
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from simweb.tongues import TONGUES, Tongue
 from simweb.words import TEXTS, WORDS
 
 Charset = Literal["utf-8", "windows-1252"]
@@ -36,6 +37,7 @@ class Page:
     whole: bool  # a mirror serves it too: its links must be absolute
     draw_hrefs: Callable[[], list[str]]
     back: str = ""
+    tongue: Tongue = TONGUES[0]
 
     def hrefs(self) -> list[str]:
         """Attribute values of its links, escaped."""
@@ -56,11 +58,14 @@ class Page:
         )
         rest = _AFTER_AND_BEFORE.join(hrefs[menu:])
         top = (
-            f'<!DOCTYPE html>\n<html lang="pt-br">\n<head>\n{meta}\n<title>{self.title}</title>\n'
+            f'<!DOCTYPE html>\n<html lang="{self.tongue.declared}">\n<head>\n{meta}\n'
+            f"<title>{self.title}</title>\n"
             f'<link rel="stylesheet" href="/s.css">\n</head>\n<body>\n<nav>\n<ul>\n{items}</ul>\n'
             f"</nav>\n<h1>{self.title}</h1>\n"
         ).encode(charset)
         links = f"{_BEFORE}{rest}{_AFTER}" if hrefs else ""
         end = f"{links}{more}\n</body>\n</html>\n".encode(charset)
-        text = TEXTS[charset].cut(self.number, self.size_bytes - len(top) - len(end))
+        text = TEXTS[self.tongue.text, charset].cut(
+            self.number, self.size_bytes - len(top) - len(end)
+        )
         return b"".join((top, text, end))

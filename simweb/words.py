@@ -31,6 +31,14 @@ _TEXT = (
     *WORDS, *ACCENTED, "de", "a", "o", "que", "e", "do", "da", "em", "um", "para", "é", "com",
     "não", "uma", "os", "no", "se", "na", "por", "mais", "as", "the", "of", "and", "to", "in",
 )  # fmt: skip
+_ENGLISH = (
+    "house", "green", "river", "sea", "sun", "moon", "cat", "party", "field", "beach", "garden",
+    "world", "weather", "wind", "stone", "earth", "night", "morning", "city", "street", "school",
+    "shop", "health", "road", "way", "lake", "island", "forest", "cloud", "rain", "snow", "coffee",
+    "milk", "cheese", "sweet", "fruit", "fish", "bird", "the", "the", "of", "of", "and", "and",
+    "to", "to", "in", "in", "that", "is", "was", "for", "with", "as", "on", "they", "are", "this",
+    "have", "from", "which", "would", "there", "their", "about", "when", "people", "through",
+)  # fmt: skip
 
 # Weights of the number of words before the last word of a path: 0 to 8 words, so levels 2 to 10.
 _DEPTHS = (30, 25, 18, 10, 6, 4, 3, 2, 2)
@@ -49,12 +57,12 @@ def _directories(count: int) -> tuple[str, ...]:
     return tuple(made)
 
 
-def _paragraphs(count: int) -> list[str]:
+def _paragraphs(words: tuple[str, ...], count: int = 256) -> list[str]:
     rng = Random(2)
     made = []
     for _ in range(count):
         sentences = [
-            " ".join(rng.choices(_TEXT, k=rng.randrange(6, 18))).capitalize()
+            " ".join(rng.choices(words, k=rng.randrange(6, 18))).capitalize()
             for _ in range(rng.randrange(3, 9))
         ]
         made.append(f"<p>{'. '.join(sentences)}.</p>\n")
@@ -64,8 +72,8 @@ def _paragraphs(count: int) -> list[str]:
 class Text:
     """Running text in one character set, sliced at paragraphs: one copy per page."""
 
-    def __init__(self, charset: str) -> None:
-        pieces = [paragraph.encode(charset) for paragraph in _PARAGRAPHS]
+    def __init__(self, paragraphs: list[str], charset: str) -> None:
+        pieces = [paragraph.encode(charset) for paragraph in paragraphs]
         self._text = b"".join(pieces) * 2
         self._starts = [0]
         for piece in pieces:
@@ -83,5 +91,9 @@ class Text:
 
 
 DIRECTORIES = _directories(2048)
-_PARAGRAPHS = _paragraphs(256)
-TEXTS = {charset: Text(charset) for charset in ("utf-8", "windows-1252")}
+_PARAGRAPHS = {"pt": _paragraphs(_TEXT), "en": _paragraphs(_ENGLISH)}
+TEXTS = {  # by language and character set
+    (language, charset): Text(paragraphs, charset)
+    for language, paragraphs in _PARAGRAPHS.items()
+    for charset in ("utf-8", "windows-1252")
+}

@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from webcrawl.fetch.exchange import Exchange, Tls
 from webcrawl.fetch.http1 import parse_headers
 from webcrawl.items import Original
 from webcrawl.warc.files import WarcFiles
+from webcrawl.warc.reader import Record, read_records
 from webcrawl.warc.records import Capture, payload_digest
 
 STARTED = 1_700_000_000.123456
@@ -123,3 +126,10 @@ def write(
         files.write(each)
     files.close()
     return sorted(folder.glob("*.warc.gz"))
+
+
+def read(path: Path) -> list[Record]:
+    """The records of a whole WARC file."""
+    with path.open("rb") as file:
+        records = list(read_records(file, 1 << 30))
+    return [each for each in records if isinstance(each, Record) or pytest.fail(each.why)]

@@ -10,21 +10,31 @@ import os
 import sys
 from importlib import import_module
 
-import scrapy
-from scrapy.cmdline import execute
-from scrapy.settings import Settings
-
 from webcrawl import __version__
-from webcrawl.config.scrapysown import refuse_unreadable
+from webcrawl.base.wording import INTERRUPTED
 
 
 def main() -> None:
-    """Runs one command; `--version` alone prints the version.
+    """Runs one command; `--version` alone prints the version. Ctrl-C while it is imported is no
+    traceback.
+    """
+    try:
+        _main()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
 
-    A settings module in SCRAPY_SETTINGS_MODULE goes before the project's. Modules in the working
+
+def _main() -> None:
+    """A settings module in SCRAPY_SETTINGS_MODULE goes before the project's. Modules in the working
     folder can be imported, as Scrapy does it in a project's folder: the installed script `webcrawl`
     would not find a user's settings and spiders there.
     """
+    import scrapy  # noqa: PLC0415  (it takes half a second)
+    from scrapy.cmdline import execute  # noqa: PLC0415
+    from scrapy.settings import Settings  # noqa: PLC0415
+
+    from webcrawl.config.scrapysown import refuse_unreadable  # noqa: PLC0415
+
     sys.path.append(os.getcwd())
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "webcrawl.settings")
     if sys.argv[1:] == ["--version"]:

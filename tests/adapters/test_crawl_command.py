@@ -106,7 +106,7 @@ def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy, target: tuple[str, ...])
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY,"
-        " ALLOW_PORTS, allowed_domains"
+        " allowed_domains"
     )
 
 

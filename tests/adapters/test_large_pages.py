@@ -57,13 +57,17 @@ def folder(tmp_path: Path) -> Path:
 def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> None:
     async def go() -> None:
         options = Options(
-            parsers={f"test/{name}": f"parsersoftests.{name}" for name in NAMES}, revisits=True
+            parsers={f"test/{name}": f"parsersoftests.{name}" for name in NAMES},
+            revisits=True,
+            languages=True,
         )
         path = [*sys.path, str(folder)]
         pages = LargeBodies(options, HostTimes(), path, cpu_max_s=0.3)
 
         async def read(media_type: str, body: bytes = b"") -> Parsed:
-            return await pages.read("h.example", body, media_type, URL, "noarchive")
+            return await pages.read(
+                "h.example", body, media_type, URL, "noarchive", is_sampled=True
+            )
 
         try:
             await use(read)
@@ -79,8 +83,10 @@ def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
 
     async def use(read: Read) -> None:
         parsed = await read("text/html", body)
-        here = BodyReader(Options(revisits=True)).read(body, "text/html", URL, "noarchive")
+        options = Options(revisits=True, languages=True)
+        here = BodyReader(options).read(body, "text/html", URL, "noarchive", is_sampled=True)
         assert parsed == here
+        assert here.language == "eng"
         assert len(parsed.page.links) == 3 * LINKS_AT_A_TIME + 1
         assert await read("text/html") != here
 

@@ -26,6 +26,8 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*BROAD, "-s", "LOG_LEVEL=LOUD"), f"LOG_LEVEL = 'LOUD' cannot be used: {LEVELS}"),
     ((*BROAD, "-s", "LOG_FILE=no/log"), "LOG_FILE = 'no/log' cannot be used: a file that can be"),
     ((*BROAD, "-s", "ASYNCIO_EVENT_LOOP=no.Loop"), "ASYNCIO_EVENT_LOOP = 'no.Loop' cannot be used"),
+    ((*BROAD, "-s", "LANGUAGES=english"), "LANGUAGES = 'english' cannot be used: codes of ISO 639"),
+    ((*BROAD, "-s", "LANGUAGE_MODEL=no"), "LANGUAGE_MODEL = 'no' cannot be used: empty, or the"),
     (("fetch", PAGE, "-s", "SCOPE_SUFFIX=.br"), NAME),
     (("view", PAGE, "-s", "SCOPE_SUFFIX=.br"), NAME),
     (("parse", "--spider=broad", PAGE, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
@@ -35,11 +37,13 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("report", "/none"), "/none is not a folder"),
     (("report", ".", "--crawl", "1"), ". has no crawl log: no crawl-1-*.jsonl"),
     (("report", ".", "--in-degree", "a/b"), "--in-degree a/b is not a domain"),
+    (("report", "s3://b/p"), "of a store: give -o FOLDER"),
     (("warcrecover", "/none"), "/none is no folder"),
     (("wacz", "/none", "-o", "x.wacz"), "/none does not exist"),
     (("wacz", "docs", "-o", "x.wacz"), "docs has no files *.warc.gz"),
     (("wacz", "README.md", "-o", "x.wacz"), "README.md is no file *.warc.gz"),
     (("corpus", "/none.warc.gz", "-o", "x"), "/none.warc.gz: No such file or directory"),
+    (("corpus", "x", "-o", "x", "-s", "LANGUAGE_MODEL=README.md"), "; it cannot be loaded"),
 ]
 
 

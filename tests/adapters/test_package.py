@@ -167,7 +167,7 @@ def test_help_lists_the_commands(site: Path, tmp_path: Path) -> None:
         (("botpage",), "scrapy botpage needs jinja2: pip install 'webcrawl[tools]'"),
         (("top", "."), "scrapy top needs rich: pip install 'webcrawl[tools]'"),
         (("corpus",), "scrapy corpus needs duckdb: pip install 'webcrawl[corpus]'"),
-        (("sweep",), "scrapy sweep needs matplotlib: pip install 'webcrawl[tools]'"),
+        (("sweep",), "scrapy sweep needs plotly: pip install 'webcrawl[tools]'"),
         (
             ("crawl", "broad", "-a", "seeds=http://h.test/", "-s", "CLUSTER=nats://bus"),
             "CLUSTER needs nats-py: pip install 'webcrawl[cluster]'",

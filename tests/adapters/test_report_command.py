@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Scrapy
+from tests.exchanges import EXCHANGES, capture, write
+from webcrawl.warc.index import index_path
 
 CRAWL = "20261123045000-abcdef"
 URL = "http://www.ufmg.br/a"
@@ -41,6 +44,33 @@ def test_hosts_as_csv_and_summary_as_json(scrapy: Scrapy, folder: Path) -> None:
     assert not (folder / "report").exists()
     done = scrapy("report", str(folder), "--json")
     assert json.loads(done.stdout)["pages_answered"] == 1
+
+
+def test_what_has_left_for_a_store_is_in_the_report(scrapy: Scrapy, tmp_path: Path) -> None:
+    store, job, here = (tmp_path / name for name in ("store", "job", "here"))
+    (warc,) = write(store, [capture(EXCHANGES["plain"])])
+    (entry,) = index_path(warc).read_text().splitlines()
+    place = {"warc": warc.name, "offset": int(json.loads(entry[entry.index("{") :])["offset"])}
+    line = {"time": "2026-11-23T05:00:00.000Z", "kind": "page", "end": "done", "status": 200}
+    for folder, number, more in ((store, 1, place), (here, 2, {})):
+        folder.mkdir(exist_ok=True)
+        text = json.dumps(line | {"url": f"http://a.br/{number}", "host": "a.br"} | more)
+        (folder / f"crawl-{CRAWL}-0000{number}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    job.mkdir()
+    folders = {"warc_dir": str(here), "report_dir": str(here), "store": f"file://{store}"}
+    of_run = {"crawl": CRAWL, "spider": "broad", "started": "", "pid": 1, "version": ""}
+    (job / "crawl.json").write_text(json.dumps(folders | of_run))
+    done = scrapy("report", str(job), "--json", "--tokens")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["pages_answered"] == 2
+    done = scrapy("report", f"file://{store}", "--json", "-o", str(tmp_path / "page"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["pages_answered"] == 1
+    assert (tmp_path / "page" / "index.html").exists()
+    store.rename(tmp_path / "away")
+    done = scrapy("report", str(job), "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"file://{store}: the folder is not there\n"
 
 
 def test_a_missing_archive_is_one_line(scrapy: Scrapy, folder: Path) -> None:

@@ -20,7 +20,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from stock_crawl import run, site
 
-from tests.exchanges import EXCHANGES, TEXT, capture, chunked, write
+from tests.exchanges import EXCHANGES, TEXT, capture, chunked, read, write
 from webcrawl.config.build import robots_token
 from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
@@ -29,8 +29,8 @@ from webcrawl.pipelines.provenance import warcinfo
 from webcrawl.pipelines.warc import WarcPipeline
 from webcrawl.signals import exchange_recorded
 from webcrawl.tools.warccheck.check import check
-from webcrawl.tools.warccheck.reader import Record, read
 from webcrawl.warc.files import WarcError, WarcFiles
+from webcrawl.warc.reader import Record
 from webcrawl.warc.records import digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]

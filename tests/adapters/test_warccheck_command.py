@@ -25,7 +25,7 @@ def test_each_problem_prints_one_line(scrapy: Scrapy, tmp_path: Path) -> None:
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert [line.partition(": ")[0] for line in lines] == [str(torn), str(absent)]
-    assert "the last member is cut" in lines[0]
+    assert "the last record is cut" in lines[0]
     assert "No such file" in lines[1]
     assert done.stderr == ""
 

@@ -180,6 +180,18 @@ class FrontierContract:
         assert frontier.is_finished()
         assert frontier.next_at() == float("inf")
 
+    async def test_answers_are_logged_when_their_leases_are_back(self) -> None:
+        driver = self.driver(obey_robots=False)
+        await driver.put("http://a/", "http://b/")
+        first = await driver.until(Step.PAGE)
+        leased_at, driver.now = driver.now, driver.now + 5.0
+        second = await driver.until(Step.PAGE)
+        assert await driver.frontier.logged_until(driver.now + 9.0) == leased_at
+        await driver.give_back(first, answer(first, driver.now))
+        assert leased_at < await driver.frontier.logged_until(driver.now + 9.0) <= driver.now
+        await driver.give_back(second, Returned())
+        assert await driver.frontier.logged_until(driver.now + 9.0) == driver.now + 9.0
+
     async def test_head_comes_before_get_each_on_the_hosts_clock(self) -> None:
         driver = self.driver(head_first=True)
         await driver.put("http://a/")
@@ -279,6 +291,24 @@ class FrontierContract:
             pages.append(leases[0].host)
             await driver.give_back(leases[0], answer(leases[0], driver.now))
         assert pages == ["0.a.com", "b.com", "1.a.com", "2.a.com"]
+
+    async def test_hosts_with_wanted_pages_come_first_and_a_sample_of_pages_is_looked_at(
+        self,
+    ) -> None:
+        polite = Politeness(0.0, 0.0)
+        policy = Policy(politeness=polite, obey_robots=False, languages=frozenset({"por"}))
+        driver, leases = Driver(self.make(policy, order="language")), []
+        await driver.put(*(f"http://{host}/{n}" for host in "abc" for n in range(6)))
+        while not driver.frontier.is_finished():
+            lease = await driver.until(Step.PAGE)
+            leases.append(lease)
+            text = ("por" if lease.host == "b" else "eng") if lease.is_sampled else ""
+            await driver.give_back(lease, answer(lease, driver.now, detected_language=text))
+        pages = "".join(lease.host for lease in leases)
+        assert pages.index("bbbb") < 4, pages
+        sampled = [lease.is_sampled for lease in leases if lease.host == "b"]
+        assert sampled == [True] * 3 + [False] * 3
+        assert driver.frontier.counters.languages == {"por": 3, "eng": 6}
 
     async def test_hosts_come_up_by_their_best_link(self) -> None:
         driver = self.driver(order="level", obey_robots=False)

@@ -73,6 +73,26 @@ class TestSmallDiskFrontier(FrontierContract):
         assert len(pages) == 4
         assert "http://d/" in pages[:2]
 
+    async def test_what_is_known_of_languages_survives_a_kill(self) -> None:
+        policy = Policy(obey_robots=False, languages=frozenset({"por"}))
+
+        def begin() -> Driver:
+            order = ORDERINGS["language"]()
+            return Driver(LocalFrontier(self._folder / "killed", policy, ordering=order))
+
+        driver = begin()
+        await driver.put(*(f"http://a/{n}" for n in range(6)))
+        for _ in range(3):
+            lease = await driver.until(Step.PAGE)
+            await driver.give_back(lease, answer(lease, driver.now, detected_language="por"))
+        turn = driver.frontier._state._state.ordering.rank("a", 1)
+        await driver.frontier.close()
+        again = begin()
+        assert again.frontier._state._state.ordering.rank("a", 1) == turn == 3
+        assert again.frontier.counters.languages == {"por": 3}
+        assert not (await again.until(Step.PAGE)).is_sampled
+        await again.frontier.close()
+
     async def test_hosts_without_urls_leave_memory(self) -> None:
         driver = self.driver()
         await driver.put(*(f"http://host-{n}/" for n in range(50)))

@@ -33,7 +33,7 @@ def assert_log(result: Result) -> list[Line]:
     assert not list(folder.glob("*.part"))
     lines = log_lines(folder)
     turns = [line for line in lines if line["end"] not in ("retried", "lost")]
-    pages = [line for line in turns if line["kind"] != "robots"]
+    pages = [line for line in turns if line["kind"] not in ("robots", "requisite")]
     final = Counter(line["url"] for line in pages if line["end"] != "kept")
     assert max(final.values()) == 1, "a URL has its turn once"
     counts = result.report["counts"]

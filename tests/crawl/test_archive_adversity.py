@@ -20,7 +20,7 @@ from webcrawl.warc.index import index_path
 
 pytestmark = pytest.mark.slow
 
-QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "CLOSE_GRACE": 1}
+QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> No
     """Pages that hang keep the crawl from ending before the second interrupt."""
     world = ("--hosts", "500", "--host-delay", "0", "--features", "none,page-hang")
     with running(*world, "--partial") as web:
-        crawl = Crawl(tmp_path, web=web, **QUICK | {"CLOSE_GRACE": 60}, DOWNLOAD_TIMEOUT=60)
+        crawl = Crawl(tmp_path, web=web, **QUICK, DOWNLOAD_TIMEOUT=60)
         archive_of(crawl, 100_000)
         crawl.until("*** crawling", times=3)  # by now some fetches hang
         crawl.interrupt_twice()

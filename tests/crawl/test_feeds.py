@@ -31,7 +31,7 @@ WORLD = (
     *("--features", "none,page-404,page-chunked"),
 )
 PROMISES = ("--host-delay", "0.1", "--ip-delay", "0.02")
-QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "CLOSE_GRACE": 1}
+QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0}
 
 
 @pytest.fixture(scope="module")

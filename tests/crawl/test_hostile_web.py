@@ -14,6 +14,7 @@ from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, 
 from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer, served
 from tests.forked import running
+from webcrawl.config.build import CLOSE_GRACE_S
 from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
@@ -264,14 +265,13 @@ def test_ctrl_c_cuts_hanging_fetches_after_close_grace(tmp_path: Path, processes
             f"{site.url}/",
             **AT_ONCE,
             CRAWL_PROCESSES=processes,
-            CLOSE_GRACE=3,
             DOWNLOAD_TIMEOUT=300,
         )
         running_crawl.until_true(lambda: hanging.keys() & site.requests.keys())
         interrupted = time.monotonic()
         running_crawl.interrupt()
         result = running_crawl.wait()
-    assert time.monotonic() - interrupted >= 3
+    assert time.monotonic() - interrupted >= CLOSE_GRACE_S
     assert_clean(result)
     assert result.exit_code == 0
     assert result.report["finish_reason"] == "shutdown"
@@ -283,7 +283,7 @@ def test_ctrl_c_cuts_hanging_fetches_after_close_grace(tmp_path: Path, processes
 def test_ctrl_c_ends_a_hostile_crawl_cleanly(tmp_path: Path) -> None:
     world = ("--hosts", "300", "--seeds", "300", "--features", "all", "--partial")
     with running(*world, *PROMISES) as web:
-        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60, CLOSE_GRACE=1)
+        running_crawl = Crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=60)
         running_crawl.until("*** crawling", times=3)
         running_crawl.interrupt()
         result = running_crawl.wait()

@@ -39,9 +39,23 @@ class Machine:
         return Crawl(self.folder, web=self._web, **self._settings)
 
 
+def rented_machine(folder: Path, web: Running, bus: NatsServer) -> Machine:
+    """One whose files go to a store: many, so that some have left before each kill."""
+    (store := folder / "store").mkdir(parents=True)
+    return Machine(folder, web, bus, ARCHIVE_STORE=f"file://{store}", WARC_MAX_SIZE=30_000)
+
+
 def pages_of(crawl: Crawl) -> int:
     """Pages that a process has archived so far, about: its files grow with them."""
-    return sum(path.stat().st_size for path in (crawl.folder / "warc").glob("*.warc.gz*"))
+    return sum(map(size_of, crawl.folder.glob("*/*.warc.gz*")))
+
+
+def size_of(path: Path) -> int:
+    """0 for a file that has just been renamed, or sent and deleted."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def wait_for_pages(crawl: Crawl) -> None:
@@ -52,7 +66,7 @@ def wait_for_pages(crawl: Crawl) -> None:
 def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsServer) -> None:
     with running(*WORLD, "--hosts", "110", "--host-delay", "0.5") as web:
         hub = Machine(tmp_path / "hub", web, bus, JOBDIR=tmp_path / "job", DOWNLOAD_DELAY=0.5)
-        early, late = (Machine(tmp_path / name, web, bus) for name in ("early", "late"))
+        early, late = (rented_machine(tmp_path / name, web, bus) for name in ("early", "late"))
         first = early.start()  # before the hub
         crawl = hub.start()
         wait_for_pages(first)
@@ -77,5 +91,7 @@ def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsS
         assert_clean(each)
     assert "has ended (finished): nothing to fetch" in too_late.log
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
-    ends = assert_joined(*(tmp_path / name / "warc" for name in ("hub", "early", "late")))
+    stores = [machine.folder / "store" for machine in (early, late)]
+    assert not [path for machine in (early, late) for path in (machine.folder / "warc").iterdir()]
+    ends = assert_joined(tmp_path / "hub" / "warc", *stores)
     assert ends["lost"] > 1

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 PAGES = 6  # of each healthy host, each with a link to the next
 SLOW = b"<svg>" * 2_000_000
-SETTINGS = {"ALLOW_PRIVATE_ADDRESSES": 1, "CLOSE_GRACE": 1}
+SETTINGS = {"ALLOW_PRIVATE_ADDRESSES": 1}
 
 
 class Hosts:

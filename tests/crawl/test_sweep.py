@@ -43,8 +43,8 @@ def test_two_steps(tmp_path: Path) -> None:
     done = sweep(out, "--steps=4,8", *QUICK)
     assert done.returncode == 0, done.stderr
     assert [line.partition(" pages")[0].split() for line in done.stdout.splitlines()] == [
-        ["4", "at", "once:", "50"],
-        ["8", "at", "once:", "50"],
+        ["fetches-004:", "50"],
+        ["fetches-008:", "50"],
     ]
     table = rows(out / "concurrency.csv")
     assert [row["fetches"] for row in table] == ["4", "8"]
@@ -78,6 +78,7 @@ def test_a_crawl_over_time(tmp_path: Path) -> None:
     (row,) = rows(tmp_path / "long.csv")
     assert row["finish_reason"] == "closespider_timeout"
     assert list((tmp_path / "long" / "warc").glob("*.warc.gz"))
+    assert done.stdout.splitlines()[-1] == str(tmp_path / "long" / "report" / "index.html")
 
 
 def test_own_seeds_are_crawled_with_the_delays_of_a_crawl(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.parse.charset import decode, sniff
+from webcrawl.parse.detection import Detector
 from webcrawl.parse.page import read_page
 from webcrawl.parse.urls import canonicalize
 
@@ -30,7 +31,11 @@ PIECES = [
 ]  # fmt: skip
 
 
+DETECTOR = Detector()
+
+
 def check(payload: bytes, content_type: str) -> None:
+    DETECTOR.detect_page(payload, sniff(payload, content_type))
     page = read_page(payload, content_type, "http://h.example/a/b")
     assert page.found >= len(page.links) == len(set(page.links))
     assert all(canonicalize(link) == link for link in page.links[:100])

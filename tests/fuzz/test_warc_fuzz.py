@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchanges import EXCHANGES, capture, write
+from tests.exchanges import EXCHANGES, capture, read, write
 from webcrawl.tools.warccheck.check import check
-from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import OPEN
 from webcrawl.warc.recovery import recover
 

@@ -229,7 +229,8 @@ class HubMachine(Machine):
             self.several.join(
                 *(self.server, self.own, self),
                 utc=str,
-                recorded_end=lambda: self.ownership.end_elsewhere,
+                ownership=self.ownership,
+                refuse=self._refuse,
             )
         self.service.start()
         if self.several:

@@ -51,19 +51,21 @@ class Hub:
         self.applied: Counter[str] = Counter()
         self.put_urls: set[str] = set()
         self.safe: tuple[Counter[str], set[str]] = Counter(), set()  # as of the copy in `kept`
+        self.refusals: list[str] = []
         self.start()
 
-    def start(self) -> None:
+    def start(self, utc_s: float = UTC_S) -> None:
         self.bus = SimBus(self.net)
         self.peers = peers_of(self.bus, self.claim)
         partition = other_hubs(self.number, self.hubs)
-        self.frontier = LocalFrontier(self.folder, now=now(), utc_s=UTC_S, partition=partition)
+        self.frontier = LocalFrontier(self.folder, now=now(), utc_s=utc_s, partition=partition)
         self._watch(self.frontier)
         self.courier = Courier(
             self.peers,
             self.frontier,
             is_ours=lambda host: partition(host) is None,
             on_applied=lambda: None,
+            refuse=self.refusals.append,
             clock=now,
         )
         if self.has_checkpoints:
@@ -231,6 +233,35 @@ async def test_an_old_copy_of_jobdir_goes_on_as_one_that_was_restored(tmp_path: 
     assert second.applied == Counter(first.urls_for(1, 0, 5) + first.urls_for(1, 3, 9))
     assert first.applied.total() == 7
     assert (first.courier.unapplied, second.courier.unapplied) == (0, 0)
+
+
+@simulated
+async def test_a_hub_that_was_set_back_with_a_wrong_clock_ends_with_one_line(
+    tmp_path: Path,
+) -> None:
+    first, second = await pair(tmp_path)
+    first.copy(tmp_path / "old")
+    for number in range(3):  # runs
+        await first.put(first.urls_for(1, number, number + 1))
+        await asyncio.sleep(A_BEGIN_S + ROUND_S)
+        first.kill()
+        first.start()
+    first.kill()
+    first._set_back(tmp_path / "old", (Counter(), set()))
+    first.start(UTC_S - 3600.0)
+    await asyncio.sleep(A_BEGIN_S + ROUND_S)
+    assert first.refusals == [], "nothing is lost so far"
+    await first.put(first.urls_for(1, 5, 6))
+    await asyncio.sleep(10 * ROUND_S)
+    (line,) = first.refusals
+    assert line.startswith("hub 1 has later mail of this hub than JOBDIR")
+    first.kill()
+    first._set_back(tmp_path / "old", (Counter(), set()))
+    first.start()
+    await first.put(first.urls_for(1, 5, 6))
+    await asyncio.sleep(A_BEGIN_S + ROUND_S)
+    assert len(first.refusals) == 1
+    assert second.applied == Counter(first.urls_for(1, 0, 3) + first.urls_for(1, 5, 6))
 
 
 @simulated

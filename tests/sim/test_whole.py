@@ -44,6 +44,7 @@ class Work:
         self.log, self.commands, self.warnings = None, (), ()
         self.crawl_id, self.resumed = "crawl", False
         self.out = 0
+        self.has_requisites = False
         self.outbox: dict[int, tuple[int, int]] = {}
         self.inbox: defaultdict[int, int] = defaultdict(int)
         self.unapplied = 0
@@ -103,6 +104,7 @@ class Hub:
             *(self.peers, self.server, cast("Any", work), views, self),
             unapplied=lambda: self.unapplied,
             recorded_end=lambda: self.recorded_end,
+            record_stop=self._record_stop,
             clock=now,
             utc=lambda: f"at {now():.0f}",
         )
@@ -150,6 +152,9 @@ class Hub:
     def unapplied(self) -> int:
         return self.work.unapplied
 
+    async def _record_stop(self) -> None:
+        self.recorded_end = "shutdown"
+
     # `Process`
 
     @property
@@ -167,6 +172,11 @@ class Hub:
 
     def give_back_all(self) -> None:
         """It has no leases."""
+
+    async def explain(self, url: str) -> list[str]:
+        if url == "bad":
+            raise SteeringError("it is not of this hub")
+        return [url, "Fetched."]
 
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
         self.commands.append((command, tuple(arguments), by))
@@ -455,21 +465,21 @@ async def test_a_stop_ends_all_that_are_there_and_those_that_come_back(by: int) 
     assert world.hubs[2].has_stopped
 
 
+@pytest.mark.parametrize("reason", ["shutdown", "finished"])
 @simulated
-async def test_a_hub_that_was_away_finds_the_end_on_the_bus() -> None:
-    """All others have ended, and are gone. A stop is no end: the next run goes on."""
+async def test_a_hub_that_was_away_finds_the_end_on_the_bus(reason: str) -> None:
+    """All others have ended, or were stopped, and are gone."""
     world = calm((0, 0, 10**6))
     await asyncio.sleep(5.0)
     last = world.hubs[2]
-    last.recorded_end = "finished"
+    last.recorded_end = reason
     await asyncio.sleep(5.0)
     assert not last.whole.share.end, "the others are there, and say it"
     for hub in world.hubs[:2]:
         hub.kill()
-    for reason, end in (("shutdown", ""), ("finished", "finished")):
-        last.recorded_end = reason
-        await asyncio.sleep(15.0)
-        assert last.whole.share.end == end
+    await asyncio.sleep(15.0)
+    assert last.whole.share.end == reason
+    assert last.has_stopped == (reason == "shutdown")
 
 
 # Orders
@@ -508,7 +518,7 @@ async def test_a_pause_holds_until_hub_0_starts_again() -> None:
 
 
 @simulated
-async def test_a_command_at_any_hub_goes_to_hub_0() -> None:
+async def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_its_url() -> None:
     world = calm()
     await asyncio.sleep(5.0)
     asking = world.hubs[1].whole.steering
@@ -524,6 +534,11 @@ async def test_a_command_at_any_hub_goes_to_hub_0() -> None:
     ):
         with pytest.raises(SteeringError, match=said):
             await asking.ask(command, [argument])
+    assert await asking.explain(2, "http://a.test/") == ["http://a.test/", "Fetched."]
+    with pytest.raises(SteeringError, match=r"^it is not of this hub$"):
+        await asking.explain(2, "bad")
+    with pytest.raises(SteeringError, match=r"^only hub 0 carries out commands$"):
+        await asking.ask("pause", [], 2)
     world.hubs[0].kill()
     with pytest.raises(SteeringError, match=r"^hub 0 does not answer"):
         await asking.ask("pause", [])

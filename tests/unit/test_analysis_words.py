@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.tools.report.words import count_tokens, visible_text
+from webcrawl.tools.words import count_tokens, visible_text
 
 CASES = {
     "words and numbers": ("<p>One, two; 3 and snake_case</p>", 5),

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from webcrawl.cluster.checkpoints import (
 )
 from webcrawl.cluster.claims import Claim, read_claim
 from webcrawl.cluster.restoring import find_checkpoint, restore
+from webcrawl.cluster.sentcheckpoints import fetch_checkpoint, send_checkpoint
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.mailbox import FoundLink
@@ -191,7 +193,7 @@ def test_two_crawls_and_two_hubs_in_one_folder_do_not_touch_each_other(
 class Run:
     """A hub with checkpoints, each as soon as it can be made."""
 
-    def __init__(self, root: Path, jobdir: Path) -> None:
+    def __init__(self, root: Path, jobdir: Path, url: str = "") -> None:
         self.frontier = hub_in(jobdir)
         self.kept: list[Mapping[int, int]] = []
         self.made = asyncio.Event()
@@ -203,6 +205,7 @@ class Run:
             self.frontier,
             serves=lambda: self.serves,
             on_made=self._on_made,
+            send=partial(send_checkpoint, url) if url else None,
         )
         self.made.clear()
 
@@ -291,6 +294,54 @@ def test_what_cannot_be_written_is_a_line_and_the_crawl_goes_on(
     assert all(line.startswith(said) for line in lines())
     restore(find_checkpoint(root), tmp_path / "new")
     assert pending_in(tmp_path / "new") == 2
+
+
+# In an object store
+
+
+def test_a_checkpoint_in_a_store_has_each_file_once_and_is_whole_after_a_kill(
+    tmp_path: Path, states: tuple[dict[str, Path], ...]
+) -> None:
+    (store := tmp_path / "store").mkdir()
+    url = f"file://{store}"
+    for files in states:
+        send_checkpoint(url, last := write_checkpoint(tmp_path, HEADER, files))
+    home = folder_of(store / "checkpoints", CLAIM)
+    assert [path.name for path in home.glob("*.json")] == ["000002.json"]
+    tables = {name for name in states[0] if name.endswith(".sst")}
+    assert len([*home.glob("files/*/*")]) == len(states[1]) > len(tables) > 0
+    left = home / "files" / "x-1" / "left"  # of a hub that was killed before it sent the list
+    left.parent.mkdir()
+    left.touch()
+    send_checkpoint(url, last)
+    assert [path.name for path in home.glob("*.json")] == ["000003.json"]
+    assert not left.exists()
+    for number, given in enumerate((url, f"{url}/checkpoints", f"file://{home}")):
+        (folder := tmp_path / f"fetched{number}").mkdir()
+        restore(fetch_checkpoint(given, folder), tmp_path / f"job{number}")
+        assert pending_in(tmp_path / f"job{number}") == 2
+    (tmp_path / "none").mkdir()
+    with pytest.raises(StoreError, match="has no checkpoint"):
+        fetch_checkpoint(f"file://{tmp_path}/none", tmp_path)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_store_that_is_away_holds_back_what_others_may_forget(tmp_path: Path) -> None:
+    """A hub that is restored from its last checkpoint there needs their links again."""
+    run = Run(tmp_path / "checkpoints", tmp_path / "job", url=f"file://{tmp_path}/store")
+    await put(run.frontier, "1")
+    mail = [FoundLink(link(f"http://{host_in(HUB)}/received"))]
+    await run.frontier.call(lambda state: receive(state, 2, 1, mail, 0.0))
+    while newest(folder_of(tmp_path / "checkpoints", CLAIM)) is None:  # noqa: ASYNC110  (no event)
+        await asyncio.sleep(0)
+    assert run.kept == [{}]
+    (tmp_path / "store").mkdir()
+    await run.next()
+    assert run.kept[-1] == {2: 1}
+    await run.end(is_clean=True)
+    again = Run(tmp_path / "checkpoints", tmp_path / "job", url=f"file://{tmp_path}/store")
+    assert again.kept == [{}]
+    await again.end(is_clean=True)
 
 
 # Restoring

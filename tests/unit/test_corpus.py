@@ -122,6 +122,11 @@ SECOND = [  # plain, after the first
         **REVISIT,
     ),
     record(
+        *("revisit", "http://b.test/cut", b""),
+        WARC_Refers_To=f"<urn:uuid:{UUID(int=hash_of('responsehttp://a.test/cut'))}>",
+        **REVISIT,
+    ),
+    record(
         *("revisit", "http://b.test/not-modified", answer(304)),
         WARC_Refers_To_Target_URI="http://a.test/plain",
         WARC_Refers_To_Date=DATE,
@@ -232,6 +237,7 @@ EXPECTED: dict[str, Row] = {
         "crawl": "",
     },
     "http://b.test/by-id": {**PORTUGUESE, "fetch_status": 200, "subset": "warc"},
+    "http://b.test/cut": {"content_truncated": "length", "title": "A casa"},
     "http://b.test/not-modified": {
         **PORTUGUESE,
         "fetch_status": 304,
@@ -398,7 +404,7 @@ def test_a_host_has_its_counts(made: Made) -> None:
     assert dict(a["walls"]) == {"akamai": 1, "cloudflare": 1}
     assert dict(a["content_languages"]) == {"por": 10}
     assert a["surt_host_name"] == "test,a"
-    assert dict(hosts["b.test"]["content_languages"]) == {"por": 2}
+    assert dict(hosts["b.test"]["content_languages"]) == {"por": 3}
 
 
 SAID = ("http://a.test/signals", "http://a.test/utf-16")  # noindex, and tdm-reservation: 1

@@ -202,7 +202,7 @@ def test_a_crawl_loads_no_web_server_and_only_with_cluster_the_bus() -> None:
         "import webcrawl.live.livecrawl\n"
         "loaded = sorted(name for name in sys.modules if name.startswith('webcrawl.cluster.'))\n"
         "assert loaded == ['webcrawl.cluster.address', 'webcrawl.cluster.buckets'], loaded\n"
-        "others = {'nats', 'aiohttp', 'scrapy.extensions.remote_control', 'simweb'}\n"
+        "others = {'nats', 'obstore', 'aiohttp', 'scrapy.extensions.remote_control', 'simweb'}\n"
         "assert not others & {*sys.modules}, others & {*sys.modules}\n"
     )
     subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True, timeout=120)
@@ -224,7 +224,7 @@ def test_requirements_are_those_of_the_package_and_its_extras() -> None:
     assert {Requirement(line) for line in lines if line[0] != "#"} == set(map(Requirement, wanted))
 
 
-@pytest.mark.parametrize("extra", ["", "tools", "corpus", "cluster"])
+@pytest.mark.parametrize("extra", ["", "tools", "corpus", "store", "cluster"])
 def test_a_package_is_required_by_those_who_import_it(extra: str, house: Modules) -> None:
     """Neither a package that happens to be there, nor one that nobody uses any more."""
     extras = PROJECT["optional-dependencies"]
@@ -247,8 +247,10 @@ def extras_of(module: str) -> tuple[str, ...]:
     """The extras that need a module, "" for what each crawl needs."""
     if module == "webcrawl.tools.progress":
         return ("tools", "corpus")
-    if module.startswith("webcrawl.tools.corpus"):
+    if module.startswith(("webcrawl.tools.corpus", "webcrawl.parse.detection")):
         return ("corpus",)
+    if module == "webcrawl.warc.objects":
+        return ("store",)
     return ({"tools": "tools", "cluster": "cluster", "hub": "cluster"}.get(part_of(module), ""),)
 
 

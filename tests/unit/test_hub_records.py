@@ -121,6 +121,26 @@ def test_an_end_that_another_hub_writes_is_seen_and_the_next_run_takes_it_back()
     assert again.ownership.end_elsewhere == records.crawl.end == ""
 
 
+def test_a_stop_is_seen_by_a_hub_that_runs_and_taken_back_by_one_that_begins() -> None:
+    records = Records()
+    first, other = (
+        Process(records, name, claim=Claim("A", number, 2), is_new=True)
+        for number, name in enumerate(("one", "two"))
+    )
+    first.check()
+    other.check()
+    asyncio.run(first.ownership.stop())
+    first.end("")
+    other.check(2.0)
+    assert other.ownership.end_elsewhere == "shutdown"
+    assert not records.crawl.end, "fetchers wait for the next run"
+    again = Process(records, "three", claim=Claim("A", 0, 2))
+    again.check()
+    assert not records.crawl.is_stopped
+    other.check(4.0)
+    assert other.ownership.end_elsewhere == ""
+
+
 def test_a_resumed_crawl_without_records_waits() -> None:
     process = Process(Records(), "one")
     assert process.check() == -inf

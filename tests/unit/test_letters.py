@@ -12,7 +12,7 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from webcrawl.cluster.letters import ROWS_BYTES_MAX, MailRows, read_rows, write_rows
-from webcrawl.frontier.lease import Link, RobotsTask
+from webcrawl.frontier.lease import LAST_REQUISITE, REQUISITE, Link, RobotsTask
 from webcrawl.frontier.mailbox import (
     FoundLink,
     Mail,
@@ -66,7 +66,8 @@ BAD_LINKS = {
     "another host": replace(LINK, host="b.example"),
     "a longer host": replace(LINK, url="https://a.example.com/x"),
     "lastmod": replace(LINK, lastmod=-1),
-    "a kind": replace(LINK, sitemap=-2),
+    "a kind": replace(LINK, sitemap=LAST_REQUISITE - 1),
+    "a requisite of nobody": replace(LINK, sitemap=REQUISITE, via=""),
     "a sitemap of nobody": replace(LINK, sitemap=1, via="x"),
     "no host": replace(LINK, url="https:///x", host=""),
     "a host in upper case": replace(LINK, url="https://A.example/", host="A.example"),

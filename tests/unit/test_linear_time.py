@@ -13,6 +13,8 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from functools import cache
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import brotli
@@ -34,6 +36,7 @@ from webcrawl.fetch.http1 import (
 from webcrawl.fetch.retryafter import retry_after_s
 from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
+from webcrawl.parse.detection import Detector
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.links import read_xhtml
@@ -49,6 +52,7 @@ from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
 from webcrawl.warc.cdxj import answer_of_record
+from webcrawl.warc.reader import read_records
 from webcrawl.warc.records import warc_fields
 
 pytestmark = pytest.mark.slow  # half a minute of work, and the one test that measures time
@@ -323,8 +327,19 @@ def read(page: bytes) -> None:
     read_page(page, "text/html", "http://h.example/a/b")
 
 
+def shown(media_type: str) -> Callable[[bytes], object]:
+    return lambda page: read_page(page, media_type, "http://h.example/", finds_requisites=True)
+
+
 def main_text(page: bytes) -> None:
     text_hash(page, "utf-8", is_html=True)
+
+
+def language(page: bytes) -> None:
+    _detector().detect_page(page, "utf-8")
+
+
+_detector = cache(Detector)
 
 
 def validators(etag: bytes) -> None:
@@ -359,13 +374,27 @@ IN_ONE_VALUE = (
     *(b"a", b" ", b"&", b"&amp;", b"&#1", b"1", b".", b"../", b"%", b"%41", b"//", b"\\\t", b"@"),
     *(b";jsessionid=a", b"phpsessid=a&", b"\xc3\xa9", b"\xc3\xa9.", b"'", b"="),
 )
+SHOWN = [
+    b"<img ", b"<img src=a>", b"<img srcset='a (,'>", b"<p style", b"<p style='url(",
+    b"<p style=a>", b"<style>url(a)</style>",
+]  # fmt: skip
+CSS = [
+    b"url(", b'url("\\', b"u\\72l(a b", b"/*/", b"'", b"\\", b"(", b"@import/*", b"@namespace'",
+    b"image-set('a'",
+]  # fmt: skip
 PAGES = [
+    *(Reader(f"shown by {unit!r}", 128_000, filled(unit), shown("text/html")) for unit in SHOWN),
+    *(Reader(f"shown by CSS {unit!r}", 128_000, filled(unit), shown("text/css")) for unit in CSS),
     *(Reader(f"page of {unit!r}", 256_000, filled(unit), read) for unit in TAGS),
     *(Reader(f"scan of {unit!r}", 256_000, filled(unit), scan) for unit in TAGS),
     *(Reader(f"page of {unit!r}", 256_000, filled(numbered(unit)), read) for unit in LINKS),
     *(
         Reader(f"main text of {unit!r}", 512_000, filled(unit), main_text)
         for unit in (b"<", b"<p>a", b"<div class=ad>", b"class=", b"ab ", b"\xe3", b"<a x>b c")
+    ),
+    *(
+        Reader(f"language of {unit!r}", 1_000_000, filled(unit, b"<p>"), language)
+        for unit in (b"<p>a", b"a", b"\xff", b"&amp", b"a b ")
     ),
     Reader("attributes of main text", 512_000, filled(b"class=", b"<div ", b">x"), main_text),
     *(
@@ -498,7 +527,26 @@ FILES = [
     ),
 ]  # fmt: skip
 
-READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *FILES, *OTHERS]
+
+def read_warc(data: bytes) -> None:
+    for _ in read_records(BytesIO(data)):
+        pass
+
+
+ARCHIVES = [
+    *(
+        Reader(f"WARC: {unit!r}", 400_000, filled(unit), read_warc)
+        for unit in (
+            b"\x1f\x8b\x08",
+            # A member of stored blocks, each of which has all members behind it.
+            b"\x1f\x8b\x08\0\0\0\0\0\0\xff\0\xff\xff\0\0WARC/1.0\r\n",
+            b"WARC/1.0\n",
+            b"WARC/1.0\nContent-Length: 99\n\n",
+        )
+    ),
+]
+
+READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *FILES, *ARCHIVES, *OTHERS]
 
 
 def cost_s(reader: Reader, case: Any, tries: int = 2) -> float:

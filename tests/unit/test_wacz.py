@@ -329,8 +329,8 @@ def test_each_damaged_file_is_named_and_nothing_is_written(tmp_path: Path) -> No
         made(warcs, tmp_path / "crawl.wacz")
     lines = str(raised.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == list(map(str, warcs[:3]))
-    assert "damaged" in lines[0]
-    assert "no gzip member with one WARC record" in lines[1]
+    assert "the last record is cut; see scrapy warccheck" in lines[0]
+    assert "more than one record in a gzip member" in lines[1]
     assert os.listdir(tmp_path) == ["warc"]
 
 

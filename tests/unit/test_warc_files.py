@@ -14,9 +14,8 @@ from random import Random
 
 import pytest
 
-from tests.exchanges import EXCHANGES, capture, encrypted, exchange, write
+from tests.exchanges import EXCHANGES, capture, encrypted, exchange, read, write
 from webcrawl.tools.warccheck.check import check
-from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import WarcError, WarcFiles, new_id
 
 PLAIN = capture(EXCHANGES["plain"])
@@ -59,7 +58,7 @@ def test_the_warcinfo_record_has_the_filename_and_the_info(files: WarcFiles) -> 
     files.write(PLAIN)
     files.close()
     (name,) = names(files)
-    first = next(read(files.folder / name))
+    first, *_ = read(files.folder / name)
     assert first.fields["warc-filename"] == name
     assert first.block.startswith(b"operator: me\r\n")
 

@@ -14,9 +14,8 @@ from random import Random
 
 import pytest
 
-from tests.exchanges import EXCHANGES, capture, write
+from tests.exchanges import EXCHANGES, capture, read, write
 from webcrawl.tools.warccheck.check import check
-from webcrawl.tools.warccheck.reader import read
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import member, stored_member, whole_members
 from webcrawl.warc.recovery import recover

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.exchanges import EXCHANGES, capture, exchange
-from webcrawl.tools.warccheck.reader import read
+from tests.exchanges import EXCHANGES, capture, exchange, read
 from webcrawl.warc.files import Position, WarcError, WarcFiles
 from webcrawl.warc.records import Capture
 from webcrawl.warc.writer import WarcWriter

@@ -41,6 +41,7 @@ DOUBT_S: Final = 120.0  # longest pause if the hosts may also be the cause
 # A time-out this soon after an outage belongs to it: DOWNLOAD_TIMEOUT's default.
 AFTER_S: Final = 15.0
 _TARGETS_MAX: Final = 32
+OUTAGE_MAX_S: Final = 6 * 3600.0  # the longest pause: as long as a night without an engineer
 
 
 class Target(NamedTuple):

@@ -1,4 +1,4 @@
-"""Admissions: the steps beside the pages (DNS, robots.txt, HEAD, sitemaps).
+"""Admissions: the steps beside the pages (DNS, robots.txt, HEAD, sitemaps, requisites).
 
 Turns one lease that is not a PAGE into its outcome. Does not call the frontier and keeps no state
 of its own. `robotspolicy` has the meaning of an answer to robots.txt.
@@ -32,7 +32,7 @@ from webcrawl.crawllog.details import details_of
 from webcrawl.crawllog.line import NO_DETAILS
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.exchange import OURS, REDIRECTS, TRANSIENT, Exchange, FailureReason, FetchFailed
-from webcrawl.fetch.request import FetchRequest
+from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.fetch.walls import wall_of
 from webcrawl.frontier.lease import (
@@ -59,6 +59,7 @@ from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 
 T = TypeVar("T")
+Requisite = Callable[[Exchange, Link], Awaitable[Fetched | Returned]]
 ADDRESSES_MAX = 8  # per host: each may cost a connect time-out
 
 
@@ -68,7 +69,7 @@ class _AllBlocked(Exception):  # noqa: N818  (an outcome, not an error of ours)
 
 @dataclass(slots=True)
 class Admissions:
-    """Runs RESOLVE, ROBOTS, HEAD and SITEMAP leases."""
+    """Runs RESOLVE, ROBOTS, HEAD, SITEMAP and REQUISITE leases."""
 
     resolver: Resolver | ProxyResolver
     guard: AddressGuard
@@ -85,6 +86,9 @@ class Admissions:
     denied: HostsAndPatterns | None = None  # not asked, though leased: it may grow meanwhile
     rules: HostRules | None = None  # RULES
     sitemaps: Sitemaps | None = None  # None: no sitemap is read
+    page_limits: Limits = field(default_factory=Limits)
+    # Archives the answer to a requisite; None: the spider makes no pages that have some.
+    requisite: Requisite | None = None
     # Those that are answered, and are being archived and read. They must not be cancelled: the
     # crawl log would lack a record of the archive.
     answers: set[Lease] = field(default_factory=set)
@@ -97,6 +101,9 @@ class Admissions:
         if lease.step is Step.SITEMAP:
             limits = request.limits or self.client.limits
             request.limits, request.decodes = replace(limits, max_size_bytes=SIZE_MAX), False
+        elif lease.step is Step.REQUISITE:
+            values = self._values(lease.host)
+            request.limits = ruled_limits(self.page_limits, values, of_page=True)
         return self._fetch(lease, request)
 
     def _is_denied(self, lease: Lease) -> bool:
@@ -121,6 +128,10 @@ class Admissions:
         self.answered(exchange, lease)
         self.answers.add(lease)
         try:
+            if lease.step is Step.REQUISITE:
+                assert lease.link is not None
+                assert self.requisite is not None
+                return await self.requisite(exchange, lease.link)
             if lease.robots_task is not None and 200 <= exchange.status < 300:
                 agent = self._values(lease.robots_task.home).robots_agent or ""
                 read_signals = self.read_signals(agent)

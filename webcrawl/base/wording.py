@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
+
+INTERRUPTED: Final = 130  # the exit code that shells have for SIGINT
 
 
 def printable(text: str) -> str:

@@ -27,7 +27,8 @@ socket pair: server, member and client are the same.
   hosts of another; `turns` and `addresses`: IP addresses; `several`: what belongs to one of several
 - `whole`: the crawl of all hubs, led by hub 0; `views`: its numbers; `target`: who may fetch how
   many pages, and the end; `steering`: commands
-- `checkpoints`: copies of a hub's JOBDIR on another disk; `restoring`: a JOBDIR from one, or empty
+- `checkpoints`: copies of a hub's JOBDIR on another disk, `sentcheckpoints`: in an object store;
+  `restoring`: a JOBDIR from one, or empty
 
 A session ends at both ends at a gap, a reconnect, or SILENCE_S without a packet, each by its own
 clock. Without a session a fetcher sends no request. The stream goes on in the next session, with

@@ -170,10 +170,18 @@ class AllHubs(ClientFrontier):
         for number, some in by_hub.items():
             await self._hubs[number].frontier.log_if_lost(warc, some)
 
+    async def logged_until(self, now: float) -> float:
+        return min([await hub.frontier.logged_until(now) for hub in self._hubs])
+
     async def content_seen(self, content: bytes, original: Original) -> Original | None:
         """Each hub knows the contents of its own pages only. Only the page waits for it."""
         hub = self._hubs[self._hub_of_host(host_of(original.url))]
         return await hub.frontier.content_seen(content, original)
+
+    @property
+    def has_requisites(self) -> bool:  # type: ignore[override]
+        is_ready = bool(self._ready[Lane.REQUISITES])
+        return is_ready or any(hub.frontier.has_requisites for hub in self._hubs)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         if self._ready[lane]:

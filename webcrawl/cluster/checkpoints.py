@@ -58,11 +58,13 @@ class Checkpoint(Struct, frozen=True):
     claim -- which hub of which crawl
     time -- UTC
     inbox -- by hub: the last mail of it that is applied in this checkpoint
+    objects -- its files, of one that is in an object store (`sentcheckpoints`)
     """
 
     claim: Claim
     time: float
     inbox: dict[int, int] = {}
+    objects: tuple[str, ...] = ()
     form: Literal[1] = 1  # of this struct and of the folder
 
 
@@ -86,7 +88,7 @@ def files_of(frontier: Path, jobdir: Path) -> dict[str, Path]:
     return found
 
 
-def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> None:
+def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) -> Found:
     """Copy `files`, each with its name in JOBDIR, and write `header`. StoreError, OSError.
 
     Until it is whole and on the disk, the last one before stays.
@@ -105,6 +107,7 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     sync_folder(home)
     sync_folder(root)
     _remove_others(home, (folder, header))
+    return folder, header
 
 
 def newest(home: Path) -> Found | None:
@@ -131,7 +134,7 @@ def _remove_others(home: Path, kept: Found | None) -> None:
 
 def _link_or_copy(last: Path | None, source: Path, target: Path) -> None:
     """Link `target` to the file of the last checkpoint, if that is a copy of `source`."""
-    if last is not None and last.exists() and _version(last) == _version(source):
+    if last is not None and last.exists() and version_of(last) == version_of(source):
         with suppress(OSError):  # a file system without links
             target.hardlink_to(last)
             return
@@ -145,7 +148,8 @@ def copy_file(source: Path, target: Path) -> None:
         os.fsync(made.fileno())
 
 
-def _version(path: Path) -> tuple[int, int]:
+def version_of(path: Path) -> tuple[int, int]:
+    """Bytes and time, which a copy has too."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 
@@ -157,6 +161,7 @@ class Checkpoints:
     claim -- which hub of which crawl
     serves -- whether this process is the hub: else another one may have a later checkpoint
     on_made -- called with `inbox` of the last checkpoint: now, and after each one
+    send -- sends a checkpoint to another place too, or raises StoreError: then it is not made
 
     What fails is one line in the log, and the crawl goes on.
     """
@@ -170,6 +175,7 @@ class Checkpoints:
         *,
         serves: Callable[[], bool],
         on_made: Callable[[Mapping[int, int]], None],
+        send: Callable[[Found], None] | None = None,
     ) -> None:
         self._root = root
         self._jobdir = jobdir
@@ -177,6 +183,7 @@ class Checkpoints:
         self._frontier = frontier
         self._serves = serves
         self._on_made = on_made
+        self._send = send
         self._executor = AdaptiveExecutor("checkpoint")  # a second Ctrl-C does not wait for it
         self._disk: int | None = None  # of `root`
         self._last_time = 0.0  # of the last checkpoint, UTC; 0: there is none
@@ -199,7 +206,8 @@ class Checkpoints:
                     self._root,
                 )
             if last is not None:
-                self._last_time, inbox = last[1].time, last[1].inbox
+                self._last_time = last[1].time
+                inbox = last[1].inbox if self._send is None else {}  # the other may be older
         self._on_made(inbox)
 
     @property
@@ -260,7 +268,9 @@ class Checkpoints:
             raise StoreError(f"{self._root} was on another disk: is it mounted?")
         self._disk = disk
         header = Checkpoint(self._claim, now, dict(inbox))
-        write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
+        found = write_checkpoint(self._root, header, files_of(frontier, self._jobdir))
+        if self._send is not None:
+            self._send(found)
         self._last_time = now
         logger.info("A checkpoint was made in %.1f s", time.monotonic() - began_at)
 

@@ -10,7 +10,8 @@ Owns how far each other hub is. Does not know what mail means: the frontier appl
   has called kept, and no others.
 - Rows are called kept once the commit that has applied them is synced, or is in a checkpoint, if
   there are checkpoints. So neither a loss of power nor a restored checkpoint undoes what the sender
-  relies on. A sender that was set back sends its later mail with numbers that it never used.
+  relies on. A sender that was set back sends its later mail with numbers that it never used: later
+  ones than those that were applied. If they are not, its clock is wrong, and it is refused.
 
 Mail that a receiver never gets was deleted before it was new, or before it was set back without a
 checkpoint: it is counted as lost. Rows that cannot be read are logged, and never applied.
@@ -39,7 +40,7 @@ from webcrawl.cluster.letters import (
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.mailbox import JUMP
+from webcrawl.frontier.mailbox import JUMP, NO_MAIL
 
 logger = logging.getLogger(__name__)
 
@@ -75,14 +76,21 @@ class Courier:
         *,
         is_ours: Callable[[str], bool],
         on_applied: Callable[[], None],
+        refuse: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        """`is_ours`: whether a canonical host is one of this hub. `on_applied` is told of mail."""
+        """`is_ours`: whether a canonical host is one of this hub. `on_applied` is told of mail.
+
+        `refuse` is told why this process must end.
+        """
         self.lost = 0
+        self._is_refused = False
         self._peers = peers
         self._frontier = frontier
         self._is_ours = is_ours
         self._on_applied = on_applied
+        self._refuse = refuse
+        self._before = dict(frontier.outbox)  # of the runs before
         self._clock = clock
         self._ways: dict[int, _Way] = {}
         self._arrived: list[tuple[Batch, int]] = []  # each with its number of rows
@@ -115,6 +123,8 @@ class Courier:
 
     async def turn(self) -> None:
         """Once each PAUSE_S."""
+        if self._is_refused:
+            return
         while self._arrived:
             await self._apply()
         while self._deletable:
@@ -122,9 +132,17 @@ class Courier:
             await self._frontier.call(lambda state, hub=hub, kept=kept: state.sent(hub, kept))  # type: ignore[misc]
         now = self._clock()
         for hub, way in tuple(self._ways.items()):
-            _, last = self._frontier.outbox.get(hub, (1, 0))
+            last = self._frontier.outbox.get(hub, NO_MAIL)[1]
             if way.sent == way.applied < last:
                 await self._send(hub, way)
+            elif self._before.get(hub, NO_MAIL)[1] != last < way.applied:
+                self._is_refused = True
+                self._refuse(
+                    f"hub {hub} has later mail of this hub than JOBDIR: JOBDIR is an old copy, and"
+                    " the clock of this machine was wrong. Set the clock, and copy or restore"
+                    " JOBDIR again"
+                )
+                return
         if self._checkpoint is None and now >= self._synced_at + KEPT_S:
             self._synced_at = now
             if self._frontier.inbox != self._synced_in:

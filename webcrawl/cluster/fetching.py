@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 from msgspec import DecodeError
@@ -40,7 +41,7 @@ from webcrawl.cluster.records import CRAWL, CrawlRecord, read
 from webcrawl.cluster.streams import Clock, Stream
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.endings import lines_of_outcomes
-from webcrawl.frontier.lease import Lease, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Outcome
 from webcrawl.hub.client import RemoteFrontier
 from webcrawl.hub.wire import (
     Accepted,
@@ -119,6 +120,7 @@ class HubFrontier(RemoteFrontier):
         self._asked = ""  # the session that was asked for last
         self._gives_up = self._is_leaving = False
         self._ticks = 0  # since the last session
+        self._taken: dict[Lease, float] = {}  # when, until their answers have a line at the hub
 
     def __repr__(self) -> str:
         return f"<HubFrontier {len(self._keys)} leased, {self._stream!r}>"
@@ -159,6 +161,14 @@ class HubFrontier(RemoteFrontier):
                 return Accepted(0)
         return None
 
+    async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        leases = await super().acquire(now, limit, lane)
+        self._taken |= dict.fromkeys(leases, now)
+        return leases
+
+    async def logged_until(self, now: float) -> float:
+        return next(iter(self._taken.values()), now)
+
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
         given_up = [each for each in done if each[0] not in self._keys]
@@ -172,6 +182,8 @@ class HubFrontier(RemoteFrontier):
             self._leave_hub()
         for warc, lines in lines_of_outcomes(given_up, time.time()).items():
             await self.log_if_lost(warc, lines)
+        for lease, _ in done:
+            self._taken.pop(lease, None)
 
     def count_also(self, counters: Counters, others: Tracked, hubs: int) -> None:
         """While the hub serves, say also what `others` finds in `counters`: each change to one hub.
@@ -348,7 +360,7 @@ class HubFrontier(RemoteFrontier):
         self._channel = Channel(self._on_message, self._on_lost)
         self._stream.connect(self._channel)
         self._tracked.say_again(MOMENTARY)
-        self._next_at = (0.0, 0.0)
+        self._next_at, self.has_requisites = (0.0, 0.0, inf), False
         self._is_finished = self.is_ending = self.has_exited = False
         self.on_renewed()  # it may have been restored from a checkpoint
 

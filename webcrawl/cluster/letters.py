@@ -24,7 +24,7 @@ from msgspec import DecodeError, Meta
 from msgspec.structs import astuple
 
 from webcrawl.cluster.packets import Letter
-from webcrawl.frontier.lease import LISTED, Link
+from webcrawl.frontier.lease import LAST_REQUISITE, REQUISITE, Link
 from webcrawl.frontier.mailbox import (
     FoundLink,
     Mail,
@@ -121,11 +121,12 @@ def _are_sound_links(found: Sequence[FoundLink]) -> bool:
     for n, (column, fresh) in enumerate(zip(rest, _FRESH, strict=True)):
         if n not in _NUMBER_PLACES and column.count(fresh) != len(found):
             return False
-    if min(rest[_SITEMAP]) < LISTED or max(rest[_SITEMAP]) > _NUMBER_MAX:
+    if min(rest[_SITEMAP]) < LAST_REQUISITE or max(rest[_SITEMAP]) > _NUMBER_MAX:
         return False
     if min(rest[_LASTMOD]) < 0 or max(rest[_LASTMOD]) > _LASTMOD_MAX:
         return False
-    named = [via for via, kind in zip(vias, rest[_SITEMAP], strict=True) if kind > 0 and via]
+    kinds = zip(vias, rest[_SITEMAP], strict=True)
+    named = [via for via, kind in kinds if kind <= REQUISITE or (kind > 0 and via)]
     if not all(via.startswith(("https://", "http://")) and "/" in via[8:] for via in named):
         return False
     for numbers in (depths, redirects, rest[_SEQUENCE]):

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 from math import inf
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ from webcrawl.cluster.streams import Clock
 logger = logging.getLogger(__name__)
 
 CRAWL = "crawl"
+STOPPED: Final = "shutdown"  # by `scrapy ctl stop`
 T = TypeVar("T")
 
 
@@ -52,6 +53,7 @@ class CrawlRecord(Struct, frozen=True):
     settings: str  # their hash
     hubs: Annotated[int, Meta(ge=1, le=HUBS_MAX)] = 1
     end: str = ""  # why it has ended; "" while it has not
+    is_stopped: bool = False  # by a user, in all hubs; each hub that begins takes it back
 
 
 class OwnerRecord(Struct, frozen=True):
@@ -87,7 +89,8 @@ async def read(bus: Bus, key: str, kind: type[T]) -> tuple[T | None, int]:
 class Ownership:
     """This process's claim on the hub.
 
-    end_elsewhere -- why the crawl has ended, as another hub has written while this one ran
+    end_elsewhere -- why the crawl has ended, as another hub has written while this one ran;
+        STOPPED: its user has stopped it
     pause_s -- SILENCE_S and the longest fetch
     is_new -- the crawl begins with this run
     number -- of the hub
@@ -153,8 +156,15 @@ class Ownership:
         found, _ = await read(self._bus, CRAWL, CrawlRecord)
         if found is None or self._is_foreign(found):
             return False
-        self.end_elsewhere = found.end
+        self.end_elsewhere = found.end or (STOPPED if found.is_stopped else "")
         return True
+
+    async def stop(self) -> None:
+        """A user stops the crawl here: hubs that are away shall know. BusError."""
+        found, revision = await read(self._bus, CRAWL, CrawlRecord)
+        if found == self._crawl:
+            stopped = json.encode(replace(found, is_stopped=True))
+            await self._bus.put(CRAWL, stopped, revision)
 
     async def _claim(self, now: float) -> None:
         crawl, revision = await read(self._bus, CRAWL, CrawlRecord)
@@ -187,7 +197,7 @@ class Ownership:
     def _is_foreign(self, crawl: CrawlRecord) -> bool:
         if self._crawl.hubs == 1:
             return crawl.id != self._crawl.id
-        return replace(crawl, end="") != replace(self._crawl, end="")
+        return replace(crawl, end="", is_stopped=False) != replace(self._crawl, end="")
 
     async def _may_replace(self, crawl: CrawlRecord, now: float) -> bool:
         """Whether nobody runs the other `crawl`. Refused if somebody does."""

@@ -16,6 +16,7 @@ from webcrawl.cluster.bus import Bus, cancel_all, repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import PAUSE_S, Courier
 from webcrawl.cluster.peers import Peers
+from webcrawl.cluster.records import Ownership
 from webcrawl.cluster.steering import STEP_S, Process
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.views import Views
@@ -66,9 +67,10 @@ class SeveralHubs:
         process: Process,
         *,
         utc: Callable[[], str],
-        recorded_end: Callable[[], str],
+        ownership: Ownership,
+        refuse: Callable[[str], None],
     ) -> None:
-        """`server` serves `frontier`. `recorded_end`: as in `WholeCrawl`."""
+        """`server` serves `frontier`. `refuse` is told why this process must end."""
 
         def wake() -> None:
             server.places_changed()
@@ -84,13 +86,15 @@ class SeveralHubs:
             frontier,
             is_ours=lambda host: partition(host) is None,
             on_applied=wake,
+            refuse=refuse,
             clock=clock,
         )
         views = Views(claim.number, claim.hubs, server.counters, utc())
         self.whole = WholeCrawl(
             *(self.peers, server, frontier, views, process),
             unapplied=lambda: self.courier.unapplied,
-            recorded_end=recorded_end,
+            recorded_end=lambda: ownership.end_elsewhere,
+            record_stop=ownership.stop,
             clock=clock,
             utc=utc,
         )

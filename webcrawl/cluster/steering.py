@@ -5,6 +5,8 @@ A command at any hub goes to hub 0 (`Command`), which carries it out, sends its 
 (`target.Report`), or says which have not. A hub that comes back gets the orders when its session
 begins; before it has obeyed it gives no lease.
 
+A question about a URL (`explain`) goes to its hub in the same letters.
+
 What comes is data: entries are tested as those of a user are, and may name no file. Orders that
 cannot be obeyed are one line in the log.
 """
@@ -35,12 +37,14 @@ STEP_S: Final = 0.25  # between two looks at what hubs have reported
 OBEY_S: Final = 8.0  # for all hubs to obey
 ANSWER_S: Final = 15.0  # for hub 0 to answer a command: longer, since it waits for all
 
+_EXPLAIN: Final = "explain"
+
 _Text = Annotated[str, Meta(max_length=100_000)]
 _Entries = tuple[_Text, ...]
 
 
 class Command(Letter, frozen=True):
-    """Carry out a command of a user for all hubs. `Reply` has the number."""
+    """Carry out a command of a user for all hubs, or explain a URL. `Reply` has the number."""
 
     number: int
     command: _Text
@@ -96,6 +100,9 @@ class Process(Protocol):
     def give_back_all(self) -> None:
         """Give back the leases of this process whose requests are not sent."""
 
+    async def explain(self, url: str) -> list[str]:
+        """Why this hub fetches its URL or not. SteeringError: it cannot say."""
+
     async def order(self, command: str, arguments: Sequence[str], by: str) -> str:
         """Hub 0: carry out a command of OF_ALL in all hubs. SteeringError if it is refused."""
 
@@ -123,7 +130,7 @@ class HubSteering:
         self._reports: Mapping[int, Report] = {}
         self._obeying = asyncio.Lock()
         self._questions = count(1)
-        self._waiting: dict[int, asyncio.Future[Reply | None]] = {}
+        self._waiting: dict[tuple[int, int], asyncio.Future[Reply | None]] = {}  # hub, number
         self._tasks: set[asyncio.Task[None]] = set()
         letters: Letters = {
             Command: lambda hub, command: self._start(self._answer(hub, command)),
@@ -193,17 +200,21 @@ class HubSteering:
 
     # Commands
 
-    async def ask(self, command: str, arguments: Sequence[str]) -> str:
-        """What hub 0 answers to a command. SteeringError."""
+    async def explain(self, hub: int, url: str) -> list[str]:
+        """Why `hub` fetches its URL or not. SteeringError."""
+        return (await self.ask(_EXPLAIN, [url], hub)).split("\n")
+
+    async def ask(self, command: str, arguments: Sequence[str], hub: int = 0) -> str:
+        """What `hub` answers to a command. SteeringError."""
         number, reply = next(self._questions), None
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
-        if self._peers.is_connected(0):
-            self._peers.send(0, Command(number, command, tuple(arguments)))
+        waiting = self._waiting[hub, number] = asyncio.get_running_loop().create_future()
+        if self._peers.is_connected(hub):
+            self._peers.send(hub, Command(number, command, tuple(arguments)))
             await asyncio.wait([waiting], timeout=ANSWER_S)
             reply = waiting.result() if waiting.done() else None
-        del self._waiting[number]
+        del self._waiting[hub, number]
         if reply is None:
-            raise SteeringError("hub 0 does not answer: try again when it is there")
+            raise SteeringError(f"hub {hub} does not answer: try again when it is there")
         text = "\n".join(map(printable, reply.text.split("\n")))
         if reply.is_refused:
             raise SteeringError(text)
@@ -211,26 +222,30 @@ class HubSteering:
 
     async def _answer(self, hub: int, command: Command) -> None:
         try:
-            if self._peers.number != 0:
-                raise SteeringError("only hub 0 carries out commands")
-            if command.command not in OF_ALL:
-                raise SteeringError(f"{command.command} is of one hub alone")
-            _check(command.command, command.arguments)
-            by = f"scrapy ctl at hub {hub}"
-            text = await self._process.order(command.command, command.arguments, by)
+            text = await self._carry_out(hub, command.command, command.arguments)
         except (SteeringError, ValueError) as error:  # ScopeError too
             self._peers.send(hub, Reply(command.number, str(error), is_refused=True))
         else:
             self._peers.send(hub, Reply(command.number, text, is_refused=False))
 
+    async def _carry_out(self, hub: int, command: str, arguments: Sequence[str]) -> str:
+        if command == _EXPLAIN and len(arguments) == 1:
+            return "\n".join(await self._process.explain(arguments[0]))
+        if self._peers.number != 0:
+            raise SteeringError("only hub 0 carries out commands")
+        if command not in OF_ALL:
+            raise SteeringError(f"{command} is of one hub alone")
+        _check(command, arguments)
+        return await self._process.order(command, arguments, f"scrapy ctl at hub {hub}")
+
     def _hear_reply(self, hub: int, reply: Reply) -> None:
-        waiting = self._waiting.get(reply.number) if hub == 0 else None
+        waiting = self._waiting.get((hub, reply.number))
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)
 
     def _end_session(self, hub: int) -> None:
-        for waiting in self._waiting.values() if hub == 0 else ():
-            if not waiting.done():
+        for (other, _), waiting in self._waiting.items():
+            if other == hub and not waiting.done():
                 waiting.set_result(None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -55,6 +55,7 @@ class Report(Letter, frozen=True):
     fresh -- URLs for which it needs places soon, PORTION_MAX at most
     quiet -- the last wave, if the hub is quiet; 0: it is not
     activity -- see above
+    requisites -- whether some are to be fetched here soon, or may be on their way to other hubs
     orders -- the number of the orders (`hub.wire.Orders`) that hold at the hub
     unanswered -- requests that they forbid, sent before, without an answer yet
     """
@@ -66,6 +67,7 @@ class Report(Letter, frozen=True):
     fresh: _Number
     quiet: _Number
     activity: _Number
+    requisites: bool = False
     orders: _Number = 0
     unanswered: _Number = 0
 
@@ -134,13 +136,15 @@ class Share(Part):
         self.goal, self.crawled, self.left = word.goal, word.crawled, word.left
         self._word, self._knows_goal = word, True
 
-    def report(self, out: int, fresh: int, activity: int | None) -> Report:
+    def report(
+        self, out: int, fresh: int, activity: int | None, *, requisites: bool = False
+    ) -> Report:
         """`activity`: None: the hub is not quiet."""
         held, word = self.answered + out, self._word
         places = max(self.places, held) if word.goal else held
         quiet = 0 if activity is None else word.wave
         numbers = places, held, self.answered, min(fresh, PORTION_MAX)
-        return Report(word.number, *numbers, quiet, activity or 0)
+        return Report(word.number, *numbers, quiet, activity or 0, requisites)
 
 
 class Leader:
@@ -184,6 +188,10 @@ class Leader:
     @property
     def is_met(self) -> bool:
         return bool(self.goal) and self.crawled >= self.goal
+
+    @property
+    def has_requisites(self) -> bool:
+        return any(report.requisites for report in self._reports.values())
 
     @property
     def unheard(self) -> list[int]:

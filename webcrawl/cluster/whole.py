@@ -9,27 +9,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from math import inf
 from typing import Final
 
 from msgspec.structs import replace
 
 from webcrawl.base.wording import counted
+from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
+from webcrawl.cluster.records import STOPPED
 from webcrawl.cluster.steering import OBEY_S, STEP_S, HubSteering, Process
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.target import ACTIVITY_END, Leader, Reason, Report, Share, Word
 from webcrawl.cluster.views import Count, Views
 from webcrawl.frontier.base import TARGET_MET
 from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.server import FINISHED, FrontierServer
 from webcrawl.hub.wire import SteeringError
 
 logger = logging.getLogger(__name__)
 
-STOPPED: Final = "shutdown"  # by `scrapy ctl stop`
-_ENDS: Final[dict[str, Reason]] = {FINISHED: FINISHED, TARGET_MET: TARGET_MET}
+_ENDS: Final[dict[str, Reason]] = {
+    FINISHED: FINISHED,
+    TARGET_MET: TARGET_MET,
+    STOPPED: STOPPED,
+}
+SETTLE_S: Final = 2.0  # a hub that gets mail may report it later than the sender that it arrived
 SOON_S: Final = 2.0
 SOON_MIN: Final = 50  # pages
 COUNT_S: Final = 1.0  # between two `Count`
@@ -61,6 +70,7 @@ class WholeCrawl:
         *,
         unapplied: Callable[[], int],
         recorded_end: Callable[[], str],
+        record_stop: Callable[[], Awaitable[None]],
         clock: Clock,
         utc: Callable[[], str],
     ) -> None:
@@ -68,6 +78,7 @@ class WholeCrawl:
 
         unapplied -- mail to other hubs that is not known to be applied
         recorded_end -- the end that other hubs have written on the bus while this one ran
+        record_stop -- writes there that the user has stopped the crawl. BusError
         """
         self.number, self.hubs = peers.number, peers.hubs
         self.views = views
@@ -80,9 +91,11 @@ class WholeCrawl:
         self.process = process
         self._unapplied = unapplied
         self._recorded_end = recorded_end
+        self._record_stop = record_stop
         self._clock = clock
         self._utc = utc
         self._leader = Leader(peers.hubs, server.target)  # only hub 0's is used
+        self._wait = TargetWait(SETTLE_S)
         self._counted_at = self._busy_at = clock()
         self._was_held = True
         self._line, self._line_at = "", 0.0
@@ -166,7 +179,9 @@ class WholeCrawl:
             else:
                 self._obey(word)
                 leader.hear(0, self._own_report())
-        if leader.is_met:
+        if not leader.is_met:
+            self._wait.met_at = inf  # the goal may be another one
+        elif self._wait.is_over(self._clock(), has_requisites=leader.has_requisites):
             self.end(TARGET_MET)
 
     def _hear_word(self, hub: int, word: Word) -> None:
@@ -190,9 +205,15 @@ class WholeCrawl:
         """A hub keeps places for its next SOON_S; one that ends gives back what it does not use."""
         soon = max(SOON_MIN, int(SOON_S * self.views.pages_per_s))
         fresh = 0 if self.process.is_closing else min(self._frontier.fresh, soon)
-        is_quiet = self._is_idle() and not self._unapplied()
-        activity = self._activity() if is_quiet else None
-        report = self.share.report(self._server.out, fresh, activity)
+        unapplied = self._unapplied()
+        is_quiet = self._is_idle() and not unapplied
+        has_some = bool(self._server.counters.requisites and unapplied)
+        report = self.share.report(
+            self._server.out,
+            fresh,
+            self._activity() if is_quiet else None,
+            requisites=has_some or self._frontier.has_requisites,
+        )
         orders = self._server.orders.number
         return replace(report, orders=orders, unanswered=self.steering.unanswered)
 
@@ -233,9 +254,11 @@ class WholeCrawl:
         self._leader.set_goal(goal)
         self._lead()
 
-    def stop(self) -> None:
-        """A user stops the crawl here: in all hubs."""
+    async def stop(self) -> None:
+        """A user stops the crawl here: in all hubs, and in one that is away and comes back soon."""
         self.end(STOPPED)
+        with suppress(BusError):  # it is heard by the hubs that are there
+            await self._record_stop()
 
     def end(self, reason: Reason) -> None:
         """End the crawl in all hubs. Each writes it on the bus as it closes (`records`)."""

@@ -39,7 +39,6 @@ SETTINGS: dict[str, Any] = {
     "RECRAWL": "off",
     "JOBDIR": None,
     "LIVE": 0,
-    "OUTAGE_TIMEOUT": 0,  # a person wants the error at once
     "WARC_ENABLED": False,
 }
 _UNUSED = {"REPORT_DIR": "", "WARC_DIR": "warc"}  # the user's may be folders that are not there

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from scrapy.commands import ScrapyCommand
@@ -15,11 +16,13 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from webcrawl import __version__
+from webcrawl.base.wording import needs_extra
 from webcrawl.config.table import TABLE
 from webcrawl.frontier.store import StoreError
 
 if TYPE_CHECKING:  # each command loads this one, and only it loads nats-py
     from webcrawl.cluster.bus import Bus
+    from webcrawl.cluster.checkpoints import Found
     from webcrawl.cluster.claims import Claim
 
 T = TypeVar("T")
@@ -40,17 +43,17 @@ class Command(ScrapyCommand):
     def long_desc(self) -> str:
         return (
             f"{self.short_desc()}, on any machine. Then start the same scrapy crawl with it."
-            " `restore --from` makes it from the hub's folder in CLUSTER_CHECKPOINTS: pages since"
-            " then are fetched again. `begin` makes an empty one for hub K of the crawl on"
-            " the bus: all that only the lost hub knew is lost. Both are refused while the hub"
-            " runs; they ask the bus, for 10 s. Exit codes: 0 done, 1 it could not be done, 2"
-            " wrong usage."
+            " `restore --from` makes it from the hub's folder in CLUSTER_CHECKPOINTS, or in"
+            " ARCHIVE_STORE: pages since then are fetched again. `begin` makes an empty one for"
+            " hub K of the crawl on the bus: all that only the lost hub knew is lost. Both are"
+            " refused while the hub runs; they ask the bus, for 10 s. Exit codes: 0 done, 1 it"
+            " could not be done, 2 wrong usage."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument(
-            "--from", dest="source", metavar="FOLDER", type=Path, help="the hub's checkpoints"
+            "--from", dest="source", metavar="FOLDER", help="the hub's checkpoints, or their URL"
         )
         parser.add_argument("--number", metavar="K", type=int, help="of the hub: 0 is the first")
         parser.add_argument("--cluster", metavar="URL", help="the bus, in place of CLUSTER")
@@ -76,11 +79,25 @@ class Command(ScrapyCommand):
         from webcrawl.cluster import restoring  # noqa: PLC0415
 
         restoring.refuse_if_used(jobdir)
-        found = restoring.find_checkpoint(opts.source)
-        self._refuse_if_owned(opts, found[1].claim)
-        restoring.restore(found, jobdir)
+        with TemporaryDirectory(prefix="webcrawl-") as folder:
+            if "://" in opts.source:
+                found = self._fetched(opts.source, Path(folder))
+            else:
+                found = restoring.find_checkpoint(Path(opts.source))
+            self._refuse_if_owned(opts, found[1].claim)
+            restoring.restore(found, jobdir)
         minutes = (time.time() - found[1].time) / 60
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
+
+    def _fetched(self, url: str, folder: Path) -> Found:
+        from webcrawl.cluster.sentcheckpoints import fetch_checkpoint  # noqa: PLC0415
+
+        try:
+            return fetch_checkpoint(url, folder)
+        except ModuleNotFoundError:
+            raise StoreError(needs_extra(url, "obstore", "store")) from None
+        except OSError as error:
+            raise StoreError(f"{error.filename}: {error.strerror}") from None
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.cluster import restoring  # noqa: PLC0415

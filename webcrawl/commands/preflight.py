@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
+from webcrawl.base.wording import counted
 from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of
@@ -93,11 +94,12 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
     is_broad = issubclass(spider, BroadSpider)
     if problems := problems_of(settings, spider, opts.spargs, is_broad=is_broad):
         return _refuse(crawler, 2, *problems)
-    if not is_broad:
-        return None
     in_cluster = bool(settings.get("CLUSTER"))
     is_fetcher = in_cluster and not settings.get("JOBDIR")
     try:
+        _try_store(settings)
+        if not is_broad:
+            return None
         fit_open_files(settings)
         _try_port(settings)
         _try_proxy(settings)
@@ -168,6 +170,19 @@ def _try_proxy(settings: BaseSettings) -> None:
         raise ProxyError(f"{proxy}: {problem}")
 
 
+def _try_store(settings: BaseSettings) -> None:
+    """SettingError if ARCHIVE_STORE takes no objects now."""
+    url = read(settings, "ARCHIVE_STORE", str)
+    if not url:
+        return
+    from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
+
+    try:
+        Objects(url, is_start=True).probe()
+    except OSError as error:
+        raise SettingError("ARCHIVE_STORE", url, error.strerror or str(error)) from None
+
+
 def _checked_seeds(spec: str) -> SeedSource:
     """The seeds, read up to a usable one. The spider reads the rest. BadSeed without one."""
     source = SeedSource(spec, project_root())
@@ -183,7 +198,12 @@ def _problem_of(crawler: Crawler) -> str:
         return str(problem or reason)
     if problem or reason.endswith("error"):
         return f"the crawl ended by an error: {problem or reason}"
-    return f"bad seed: {_shortfall(crawler)}" if reason == "bad_seed" else ""
+    if reason == "bad_seed":
+        return f"bad seed: {_shortfall(crawler)}"
+    if unsent := crawl_of(crawler).unsent:  # the user did not wait
+        files = counted(unsent, "file")
+        return f"{files} not sent to ARCHIVE_STORE: the same command sends them"
+    return ""
 
 
 def _shortfall(crawler: Crawler) -> str:
@@ -192,10 +212,7 @@ def _shortfall(crawler: Crawler) -> str:
     has_seeds = crawler.stats.get_value("webcrawl/seeds/accepted", 1)
     if frontier is not None and frontier.goal and (has_seeds or frontier.crawled):
         return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
-    return (
-        "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, ALLOW_PORTS,"
-        " allowed_domains"
-    )
+    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, allowed_domains"
 
 
 def _refuse(crawler: Crawler, exit_code: int, *problems: str) -> int:

@@ -14,6 +14,8 @@ from types import ModuleType
 
 from scrapy.commands import ScrapyCommand
 
+from webcrawl.report.console import discard_output
+
 
 class Command(ScrapyCommand):
     """Connects Scrapy's command line to `simweb.cli`, which has the options and the exit code."""
@@ -34,7 +36,11 @@ class Command(ScrapyCommand):
         parser.usage = None  # argparse writes a usage line with options, Scrapy's does not
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        self.exitcode = _cli().run(opts)
+        try:
+            self.exitcode = _cli().run(opts)
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader of standard output has exited, as `head` does
+            discard_output()
 
 
 def _cli() -> ModuleType:

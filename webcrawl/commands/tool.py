@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from webcrawl.base.wording import needs_extra
+from webcrawl.base.wording import INTERRUPTED, needs_extra
 from webcrawl.report.console import discard_output
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ else:
 class ToolCommand(_Base):
     """Mixin of the command NAME, which `webcrawl.tools.NAME.command` carries out.
 
-    Exit code 2 if a library of the extra is missing.
+    Exit code 2 if a library of the extra is missing, 130 after Ctrl-C.
     """
 
     requires_crawler_process = False
@@ -43,6 +43,8 @@ class ToolCommand(_Base):
                 raise
             print(needs_extra(f"scrapy {name}", missing, self.extra), file=sys.stderr)
             raise SystemExit(2) from None
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None
         command: _Base = module.Command()
         return command
 
@@ -63,6 +65,8 @@ class ToolCommand(_Base):
         try:
             self._command.run(args, opts)
             sys.stdout.flush()
+        except KeyboardInterrupt:
+            self._command.exitcode = INTERRUPTED
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does
             discard_output()
         except OSError as error:

@@ -24,9 +24,9 @@ from scrapy.utils.spider import DefaultSpider
 
 from webcrawl.admission.dns import Resolver
 from webcrawl.admission.guard import AddressGuard
-from webcrawl.admission.outage import Outage, connects
+from webcrawl.admission.outage import OUTAGE_MAX_S, Outage, connects
 from webcrawl.admission.proxied import ProxyGuard, ProxyProbe, ProxyResolver
-from webcrawl.admission.runner import Admissions
+from webcrawl.admission.runner import Admissions, Requisite
 from webcrawl.admission.sitemaps import ROOM_BYTES, Sitemaps
 from webcrawl.config import rulesfile
 from webcrawl.config.fetch import (
@@ -39,6 +39,7 @@ from webcrawl.config.fetch import (
     wants_feeds,
 )
 from webcrawl.config.kinds import DIRECT, GUESS
+from webcrawl.config.languagemodel import model_path
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.fetch.exchange import Exchange
@@ -60,7 +61,7 @@ from webcrawl.parse.jointrules import names_key, reader
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.reading.page import Options
-from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
+from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope
 from webcrawl.scope.hostrules import HostRules
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
@@ -68,7 +69,8 @@ if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.several import SeveralHubs
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
-END_S = 10.0  # beyond CLOSE_GRACE, for a worker to hand its leases back
+CLOSE_GRACE_S = 5.0  # for fetches under way when the crawl is stopped
+_END_S = 10.0  # beyond CLOSE_GRACE_S, for a worker to hand its leases back
 
 
 def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
@@ -84,7 +86,6 @@ def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
         allow=read(settings, "SCOPE_ALLOW", list),
         domains=domains,
         max_length=read(settings, "URLLENGTH_LIMIT", int) or sys.maxsize,
-        ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
         rules=[*traps, *rules],
     )
 
@@ -215,7 +216,7 @@ def frontier_from(
     return FrontierServer(
         frontier,
         target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
-        grace_s=read(settings, "CLOSE_GRACE", float) + END_S,
+        grace_s=CLOSE_GRACE_S + _END_S,
     )
 
 
@@ -275,12 +276,13 @@ def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
     switches = {name: read(settings, name, bool) for name in names}
     path = rules_path(settings)
     rules = {"RULES": f"@{path}"} if path is not None else {}  # `scrapy explain` reads the file
-    allowed = read(settings, "ALLOW_PORTS", list)
-    ports = {"ALLOW_PORTS": list(map(str, allowed))} if allowed else {}
     order = {"FRONTIER_ORDER": settings["FRONTIER_ORDER"]}
     proxy = {"PROXY": "set" if has_proxy(settings) else DIRECT} if settings.get("PROXY") else {}
     domains = {"allowed_domains": scope.domains} if scope.domains else {}
-    return {**order, **lists, **domains, **numbers, **switches, **ports, **rules, **proxy}
+    wanted = languages_from(settings)
+    languages = {"LANGUAGES": sorted(wanted)} if wanted else {}
+    limits = {**lists, **domains, **numbers, **switches}
+    return {**order, **languages, **limits, **rules, **proxy}
 
 
 def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Policy:
@@ -302,9 +304,9 @@ def policy_from(settings: BaseSettings, rules: HostRules | None = None) -> Polic
         redirects_max=read(settings, "REDIRECT_MAX_TIMES", int),
         retry_times=read(settings, "RETRY_TIMES", int) if retry else 0,
         retry_codes=frozenset(read(settings, "RETRY_HTTP_CODES", list)),
-        sitemaps_max=read(settings, "MAX_SITEMAPS_PER_HOST", int),
         rules=rules,
         recrawl=recrawl_from(settings),
+        languages=languages_from(settings),
     )
 
 
@@ -326,7 +328,15 @@ def reading_from(settings: BaseSettings) -> Options:
         wants_feeds(settings),
         {media_type.strip().lower(): path for media_type, path in parsers.items()},
         recrawl_from(settings) is not None,
+        read(settings, "PAGE_REQUISITES", bool),
+        bool(languages_from(settings)),
+        model_path(settings),
     )
+
+
+def languages_from(settings: BaseSettings) -> frozenset[str]:
+    """LANGUAGES, ISO 639-3; empty if it is off, or unset."""
+    return frozenset(read(settings, "LANGUAGES", list))
 
 
 def guard_from(settings: BaseSettings) -> AddressGuard:
@@ -400,8 +410,13 @@ def admissions_from(
     denied: HostsAndPatterns | None = None,
     gate: Gate | None = None,
     sitemaps: Sitemaps | None = None,
+    requisite: Requisite | None = None,
+    waits: bool = True,
 ) -> Admissions:
-    """The runner of DNS, robots.txt, HEAD and sitemaps, beside the pages. They pass `gate`."""
+    """The runner of all requests beside the pages. They pass `gate`.
+
+    `waits`: an outage of our own network pauses the crawl; else its failures are the hosts'.
+    """
     # Mostly one request per host: keep-alive for the first page took more CPU than it saved.
     limits = replace(limits_from(settings), max_size_bytes=MAX_BODY_BYTES, keep_alive_s=0.0)
     resolver = resolver_from(settings, gate)
@@ -420,7 +435,7 @@ def admissions_from(
         outage=Outage(
             resolver.is_answered,
             probe.connects if probe is not None else connects,
-            max_s=read(settings, "OUTAGE_TIMEOUT", float),
+            max_s=OUTAGE_MAX_S if waits else 0.0,
             gate=gate,
             proxy_problem=(lambda: probe.problem) if probe is not None else None,
         ),
@@ -432,4 +447,6 @@ def admissions_from(
             lambda agent: partial(robots_signals, names=robots_names(settings, agent))
         ),
         sitemaps=sitemaps,
+        page_limits=limits_from(settings),
+        requisite=requisite,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Any
 
@@ -22,9 +23,11 @@ from webcrawl.config import components
 from webcrawl.config.build import (
     domains_of,
     recrawl_from,
+    report_folder,
     robots_token,
     rules_from,
     scope_from,
+    warc_folder,
 )
 from webcrawl.config.fetch import (
     ProxyError,
@@ -34,6 +37,7 @@ from webcrawl.config.fetch import (
     user_agent_of,
 )
 from webcrawl.config.kinds import SettingError, parsers_problem
+from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
@@ -58,7 +62,10 @@ def check(settings: BaseSettings) -> list[str]:
             import_module("nats")
         except ModuleNotFoundError:
             return [needs_extra("CLUSTER", "nats-py", "cluster")]
+    if settings.get("ARCHIVE_STORE") and find_spec("obstore") is None:
+        return [needs_extra("ARCHIVE_STORE", "obstore", "store")]
     problems += _conflicts(settings)
+    problems += language_problems(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
@@ -78,6 +85,12 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
+    for folder in (warc_folder(settings), report_folder(settings)):
+        if folder.absolute().as_uri() == str(settings.get("ARCHIVE_STORE")).rstrip("/"):
+            yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
+            break
+    if settings["FRONTIER_ORDER"] == "language" and not read(settings, "LANGUAGES", list):
+        yield wrong("FRONTIER_ORDER", "any other without LANGUAGES, such as LANGUAGES=pt")
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")
@@ -93,6 +106,8 @@ def _problem(name: str, value: object) -> str:
         return _problem_of_bus(value)
     if name == "PROXY":
         return str(ProxyError(TABLE[name].kind.allowed))
+    if name == "ARCHIVE_STORE":  # its text may be a login
+        return f"{name} cannot be used: {TABLE[name].kind.allowed}"
     if name == "PARSERS":
         allowed = f"{TABLE[name].kind.allowed}; {parsers_problem(value)}"
         return str(SettingError(name, value, allowed))

@@ -32,9 +32,11 @@ from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.packets import SILENCE_S, Brief
 from webcrawl.cluster.records import CrawlRecord, Ownership
+from webcrawl.cluster.sentcheckpoints import send_checkpoint
 from webcrawl.cluster.several import SeveralHubs
 from webcrawl.config.build import domains_of, hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
+from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.disk.database import is_begun
@@ -47,9 +49,9 @@ PRIORITY: Final = 100  # above every setting of a user
 _OWN: Final = frozenset(
     {
         *("JOBDIR", "WARC_DIR", "REPORT_DIR", "DEDUP_INDEX", "RULES", "BOT_AUTH_KEY", "PROXY"),
+        "LANGUAGE_MODEL",
         *("WARC_PREFIX", "WARC_MAX_SIZE", "WARC_MAX_TOTAL", "DISK_FREE_MIN", "WARC_OMIT_HEADERS"),
-        *("CONCURRENT_REQUESTS", "CRAWL_PROCESSES", "CLOSE_GRACE"),
-        *("DNS_SERVERS", "OUTAGE_TIMEOUT"),
+        *("ARCHIVE_STORE", "CONCURRENT_REQUESTS", "CRAWL_PROCESSES", "DNS_SERVERS"),
         *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "STATS_INTERVAL", "LIVE", "OWN_NAMES"),
         *(name for name in TABLE if name.startswith(("CLUSTER", "FRONTIER_"))),
     }
@@ -153,7 +155,7 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     }
     for name, value in values.items():
         settings.set(name, value, PRIORITY)
-    return problems
+    return problems + language_problems(settings)
 
 
 def hub_frontier(
@@ -227,7 +229,11 @@ def checkpoints_from(
     jobdir, root = job_folder(settings), settings.get("CLUSTER_CHECKPOINTS")
     if jobdir is None or not root:
         return None
-    return Checkpoints(Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made)
+    url = read(settings, "ARCHIVE_STORE", str)
+    send = partial(send_checkpoint, url) if url else None
+    return Checkpoints(
+        Path(root), jobdir, claim, frontier, serves=serves, on_made=on_made, send=send
+    )
 
 
 def new_name() -> str:

@@ -29,7 +29,7 @@ from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
-from webcrawl.scope import refused_ports
+from webcrawl.scope import REFUSED_PORTS
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def client_from(
         gate=gate,
         proxy=proxy_from(settings),
         signer=signer_from(settings),
-        refused_ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
+        refused_ports=REFUSED_PORTS,
         room=room,
     )
 

@@ -30,6 +30,7 @@ from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
+from webcrawl.parse.language import iso_639_3
 from webcrawl.parse.robots import product_token
 from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
 
@@ -357,6 +358,14 @@ PROXY = Kind(
     _shown_proxy,
 )
 PATH = Kind(lambda value: not value or isinstance(value, str | os.PathLike), "empty, or a file")
+LANGUAGE_MODEL = Kind(
+    lambda value: not value or (isinstance(value, str) and Path(value).is_file()),
+    "empty, or the file of a fastText model of languages",
+)
+LANGUAGES = list_of(
+    lambda text: re.fullmatch("[a-z]{2,3}", text) and len(iso_639_3(text)) == 3,
+    "codes of ISO 639-1 or -3, such as pt,eng",
+)._replace(typed=lambda value: [iso_639_3(str(code).strip()) for code in _listed(value) if code])
 MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")
 HTTPS_URL = Kind(
     _empty_or(_HTTPS_URL),
@@ -364,6 +373,13 @@ HTTPS_URL = Kind(
     " https://example.org/.well-known/http-message-signatures-directory",
 )
 PREFIXES = list_of(taken_by(partial(ip_network, strict=False)), "prefixes, such as 192.0.2.0/24")
+# No user, no query: a login would be in the log, in each WARC file and in report.json.
+_STORE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^\s?#@]*)?|file:///[^\s?#]*")
+STORE = Kind(
+    _empty_or(_STORE),
+    "empty, or s3://bucket/prefix, gs://, az:// or file:///folder, without a login: the environment"
+    " has the credentials",
+)
 AGENTS = Kind(
     _are_agents,
     f"one line of ASCII text, or up to {NAMES_MAX} names, such as mybot,CCBot",
@@ -386,9 +402,6 @@ HTTP_CODES = list_of(
     re.compile(rf"(?!{_FINAL})[1-5]\d\d").fullmatch,
     "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
 )._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
-PORTS = list_of(re.compile(r"\d{1,5}").fullmatch, "port numbers, such as 6000,10080")._replace(
-    typed=lambda value: [int(str(port)) for port in _listed(value)]
-)
 DNS_SERVERS = list_of(taken_by(read_server), "addresses, such as 127.0.0.1:5353,[::1]:53")
 PARSERS = Kind(
     lambda value: not parsers_problem(value),

@@ -27,7 +27,9 @@ _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .8
 # Settings of the last release, and what to use in their place.
 _GONE = {
     "ADAPTIVE_DELAY_MAX": "CRAWL_DELAY_MAX holds for the adaptive delay too",
+    "ALLOW_PORTS": "ports of other protocols get no request",
     "BOT_ADDRESSES": "it is `scrapy botpage --address`",
+    "CLOSE_GRACE": "fetches under way have 5 s to end",
     "CLUSTER_CHECKPOINT_INTERVAL": "a checkpoint is made every ten minutes, and at a clean end",
     "CLUSTER_NAME": "write it behind the hosts of CLUSTER, as in nats://host:4222/name",
     "CLUSTER_REBALANCE": "fetchers take work from all hubs",
@@ -39,6 +41,8 @@ _GONE = {
     "FOLLOW_REL_NOFOLLOW": "rel=nofollow is no reason not to follow",
     "HOST_MAX_FAILURES": "it is 20",
     "KEEP_ALIVE": "an idle connection is kept for 15 s, if no delay is as long",
+    "MAX_SITEMAPS_PER_HOST": "it is 100",
+    "OUTAGE_TIMEOUT": "the crawl waits for 6 hours",
     "PATH_DEPTH_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
     "PATH_REPEAT_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
     "RECRAWL_BUDGET": "half of the requests are visits, if new pages wait too",

@@ -62,17 +62,18 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`False`: fetch the seed list only; redirects are not followed either.",
         ),
         Setting(
+            "PAGE_REQUISITES",
+            BOOL,
+            "Fetch and archive the files that pages show too, of any host and media type: images,"
+            " style sheets, scripts, icons, media.",
+            "crawling.md#page-requisites",
+        ),
+        Setting(
             "SITEMAPS",
             kinds.SITEMAPS,
             "Follow the sitemaps that robots.txt names, and seeds that are sitemaps or feeds."
             " `guess`: also try `/sitemap.xml` of hosts whose robots.txt names none. No effect with"
             " `FOLLOW_LINKS=False`.",
-            "crawling.md#sitemaps",
-        ),
-        Setting(
-            "MAX_SITEMAPS_PER_HOST",
-            whole(0),
-            "Maximum number of sitemaps, those of index files too, per host. 0: no limit.",
             "crawling.md#sitemaps",
         ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
@@ -230,13 +231,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(0),
             "Maximum number of redirects in a row; each target is queued like any link.",
         ),
-        Setting(
-            "OUTAGE_TIMEOUT",
-            seconds(),
-            "How long the crawl waits for an outage of its own network to end. 0: it never waits,"
-            " and failures count against the hosts.",
-            "durability.md",
-        ),
     ),
     "How it is fetched": (
         Setting(
@@ -306,17 +300,27 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
         ),
         Setting(
-            "ALLOW_PORTS",
-            kinds.PORTS,
-            "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
-            "crawling.md#ports",
-        ),
-        Setting(
             "FRONTIER_ORDER",
             one_of(*ORDERINGS),
             "Which URLs come first: `level` (short paths), `depth` (breadth first),"
-            " `least-visited` (sites with the fewest fetched pages) or `opic` (most-linked pages).",
+            " `least-visited` (sites with the fewest fetched pages), `opic` (most-linked pages) or"
+            " `language` (hosts with pages in `LANGUAGES`).",
             "crawling.md#orderings",
+        ),
+        Setting(
+            "LANGUAGES",
+            kinds.LANGUAGES,
+            "Languages whose pages are wanted, by their codes of ISO 639: `pt,eng`. Those of a"
+            " sample of pages are found, counted and recorded. Empty: no language is looked for."
+            " Needs `webcrawl[corpus]`.",
+            "crawling.md#languages",
+        ),
+        Setting(
+            "LANGUAGE_MODEL",
+            kinds.LANGUAGE_MODEL,
+            "The file of a fastText model of languages, in place of the packaged `lid.176.ftz`, for"
+            " the crawl and `scrapy corpus`.",
+            "corpus.md#languages",
         ),
         Setting(
             "FRONTIER_STORE",
@@ -351,19 +355,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             whole(1),
             "Maximum number of active hosts, in memory, 2 KB each. The others wait in the store.",
         ),
-        Setting(
-            "CLOSE_GRACE",
-            seconds(),
-            "When the crawl is stopped, fetches under way have this time to end.",
-        ),
     ),
     "What is left behind": (
         Setting("WARC_DIR", kinds.FOLDER, "The folder of the WARC files.", "output.md#the-archive"),
         Setting("WARC_PREFIX", kinds.FILE_PREFIX, "The start of the WARC files' names."),
         Setting(
             "WARC_MAX_SIZE",
-            whole(1, "bytes"),
-            "A WARC file beyond this size is closed, and a new one begun.",
+            kinds.SIZE,
+            "A WARC file beyond this size is closed, and a new one begun. 0: 1 GB.",
         ),
         Setting(
             "WARC_MAX_TOTAL",
@@ -376,7 +375,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "DISK_FREE_MIN",
             kinds.SIZE,
             "The crawl ends, with exit code 1, when a disk of `WARC_DIR` or `JOBDIR` has less free"
-            " space than this. 0: the crawl ends when a write fails.",
+            " space than this; with `ARCHIVE_STORE` it pauses until there is more. 0: the crawl"
+            " ends when a write fails.",
             "crawling.md#caps-and-ends",
         ),
         Setting(
@@ -403,6 +403,14 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "Indexes of earlier archives: CDXJ files (`.cdxj`, `.cdxj.gz`) or folders of them. A"
             " page that they hold in the same bytes becomes a `revisit` record that refers to it.",
             "output.md#earlier-archives",
+        ),
+        Setting(
+            "ARCHIVE_STORE",
+            kinds.STORE,
+            "The object store to which finished WARC files, their indexes, the crawl log and the"
+            " report go: `s3://bucket/prefix`, `gs://`, `az://` or `file://`. WARC files leave the"
+            " disk of this machine when they are there. Credentials are in the environment.",
+            "output.md#an-object-store",
         ),
         Setting(
             "REPORT_DIR",

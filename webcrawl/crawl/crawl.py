@@ -128,6 +128,8 @@ class Crawl:
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers
         self.explain: Explain | None = None  # why a URL is fetched or not (`live`)
+        self.unsent: int | None = None  # files that ARCHIVE_STORE has not; None: it is not set
+        self.held = ""  # why the crawl pauses by itself; "": it does not
         self.is_refused = False  # this process must not serve its crawl (CLUSTER): exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
@@ -149,7 +151,7 @@ class Crawl:
     def state(self) -> Literal["running", "paused", "outage", "closing"]:
         if self.is_closing:
             return "closing"
-        if self.steering is not None and self.steering.is_paused:
+        if self.held or (self.steering is not None and self.steering.is_paused):
             return "paused"
         if self.gate.is_cut_off or (self.admissions and self.admissions.outage.is_on):
             return "outage"

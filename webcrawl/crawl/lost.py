@@ -28,7 +28,7 @@ from webcrawl.crawllog.places import CLOCK_S, logged_offsets, modified_time
 from webcrawl.frontier.base import Frontier
 from webcrawl.parse.page import media_type_of
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.warc.captures import Archived, captures, crawls_of
+from webcrawl.warc.captures import Archived, captures_in, crawls_of
 from webcrawl.warc.cdxj import answer_of_record
 from webcrawl.warc.files import OPEN, lock, open_files
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _LINES_AT_A_TIME: Final = 1_000
 _SERIAL = re.compile(r"(.+)-(\d{14})-(\d{5,})-(\w*-\d+\.warc\.gz)")  # as `warc.files` names it
-_HOPS = re.compile(rb"^hopsFromSeed: (L*)(R*)", re.MULTILINE)
+_HOPS = re.compile(rb"^hopsFromSeed: (L*)(E*)(R*)", re.MULTILINE)
 _VIA = re.compile(rb"^via: ([^\r\n]*)", re.MULTILINE)
 _OF_PAGE: Final = b"fetchTimeMs: "  # the metadata of a page has it, that of a robots.txt has not
 
@@ -118,25 +118,26 @@ def _file_before(path: Path) -> list[Path]:
 
 def lines_of(path: Path, name: str) -> Iterator[LostLine]:
     """A line for each answer in a WARC file, with its offset and host. OSError."""
-    for each in captures(path):
-        url = canonicalize(each.fields.get("warc-target-uri", ""))
+    for each in captures_in(path):
+        url = canonicalize(each.record.fields.get("warc-target-uri", ""))
         host = host_of(url) if url else ""
-        yield each.offset, host, line_of(each, name, host)
+        yield each.record.offset, host, line_of(each, name, host)
 
 
 def line_of(archived: Archived, filename: str, host: str) -> bytes:
     """The line of an answer, as far as its records tell. Its `time` is when it was asked for."""
-    fields, metadata = archived.fields, archived.metadata
+    record, metadata = archived.record, archived.metadata
+    fields = record.fields
     url = fields.get("warc-target-uri", "")
     hops, via = _HOPS.search(metadata), _VIA.search(metadata)
     date = fields.get("warc-date", "")
     turn = Turn(
         *(date[:23] + "Z", _kind(archived, url), url, host, "lost"),
         depth=len(hops[1]) if hops else 0,
-        redirects=len(hops[2]) if hops else 0,
+        redirects=len(hops[3]) if hops else 0,
         via=via[1].decode("utf-8", "replace") if via else "",
     )
-    answer = answer_of_record({**fields, "warc-profile": ""}, archived.block, lambda _: "")
+    answer = answer_of_record({**fields, "warc-profile": ""}, record.block, lambda _: "")
     status = answer.status if answer is not None else ""
     details = Details(
         int(status or 0),
@@ -145,17 +146,18 @@ def line_of(archived: Archived, filename: str, host: str) -> bytes:
         truncated=fields.get("warc-truncated", ""),
         ip=fields.get("warc-ip-address", ""),
         warc=filename,
-        offset=archived.offset,
+        offset=record.offset,
     )
     return joined(to_bytes(turn), to_bytes(details))
 
 
 def _kind(archived: Archived, url: str) -> Kind:
-    """A page has metadata. Of a robots.txt that has moved elsewhere it is no longer known what it
-    was: it counts as a sitemap.
+    """A page or requisite has metadata. Of a robots.txt that has moved elsewhere it is no longer
+    known what it was: it counts as a sitemap.
     """
     if _OF_PAGE in archived.metadata:
-        return "page"
+        hops = _HOPS.search(archived.metadata)
+        return "requisite" if hops and hops[2] else "page"
     if url.partition("?")[0].endswith("/robots.txt"):
         return "robots"
     return "page" if archived.is_cut else "sitemap"

@@ -69,7 +69,8 @@ def answered(page_fetch: PageFetch, response: Response) -> Fetched | Returned:
         details = details_of(exchange, page_fetch.page)
         return Returned(exchange.asked_at, exchange.ended_at, details=details)
     visited = visited_of(page_fetch.lease.visit, exchange, page_fetch.page)
-    return fetched(exchange, tuple(page_fetch.links), page_fetch.page, visited)
+    links = tuple(page_fetch.links)
+    return fetched(exchange, links, page_fetch.page, visited, page_fetch.requisites)
 
 
 def replaced_by(request: Request, engine: object) -> Request | None:
@@ -134,8 +135,9 @@ def fetched(
     links: tuple[Link, ...] = (),
     page: Page | None = None,
     visited: Visited | None = None,
+    requisites: tuple[Link, ...] = (),
 ) -> Fetched:
-    """The outcome of an answer. `page` is what the spider made of it."""
+    """The outcome of an answer. `page` is what was made of it."""
     return Fetched(
         exchange.status,
         exchange.asked_at,
@@ -150,6 +152,9 @@ def fetched(
         first_byte_s=exchange.total_s if exchange.reconstructed else exchange.first_byte_s,
         visited=visited,
         wall=exchange.wall,
+        requisites=requisites,
+        declared_language=str(page.lang or "") if page is not None else "",
+        detected_language=str(page.detected_language or "") if page is not None else "",
     )
 
 

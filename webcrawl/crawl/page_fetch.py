@@ -34,7 +34,7 @@ class PageFetch:
 
     __slots__ = (
         *("begun_at", "done", "errback", "exchange", "is_cut", "items_open", "lease"),
-        *("links", "logged", "page", "request", "settled", "share", "unarchived"),
+        *("links", "logged", "page", "request", "requisites", "settled", "share", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
@@ -46,6 +46,7 @@ class PageFetch:
         self.errback: Callable[[Failure], Any] | None = None  # the user's own
         self.exchange: Exchange | None = None  # of the answer that the spider gets
         self.links: list[Link] = []  # outlinks in scope, put into the frontier at the end
+        self.requisites: tuple[Link, ...] = ()  # the files that its page shows
         self.page: Page | None = None  # that the spider made of the answer
         self.items_open = 0  # items that are still in the item pipelines
         self.settled: asyncio.Future[None] | None = None  # set when items_open falls to 0

@@ -37,6 +37,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
     if page is not None:  # a user's code may have set values of other types
         details.charset = str(page.charset or "")
         details.lang = str(page.lang or "")
+        details.detected_language = str(page.detected_language or "")
         details.redirect_to = str(page.redirect_to or "")
         details.digest = exchange.digest or str(page.payload_digest or "")
         details.duplicate_of = str(page.duplicate_of or "")

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.json import Encoder
 from msgspec.structs import asdict
 
-Kind = Literal["page", "robots", "head", "sitemap"]
+Kind = Literal["page", "robots", "head", "sitemap", "requisite"]
 End = Literal["done", "dropped", "kept", "retried", "lost"]
 
 NO_DETAILS: Final = b"{}"
@@ -57,6 +57,7 @@ class Details(Struct, omit_defaults=True, gc=False):
     media_type: str = ""
     charset: str = ""
     lang: str = ""
+    detected_language: str = ""
     redirect_to: str = ""
     digest: str = ""
     duplicate_of: str = ""

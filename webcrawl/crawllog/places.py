@@ -35,7 +35,7 @@ def logged_offsets(
     logged: dict[str, set[int]] = {name: set() for name in names}
     if not logged:
         return {}
-    since = min(map(_begun_time, logged)) - CLOCK_S
+    since = min(map(begun_time, logged)) - CLOCK_S
     by_text = {encode(name): offsets for name, offsets in logged.items()}
     by_text |= {json.dumps(name).encode(): offsets for name, offsets in logged.items()}
     for folder in folders:
@@ -57,7 +57,7 @@ def modified_time(path: Path) -> float:
         return 0.0
 
 
-def _begun_time(name: str) -> float:
+def begun_time(name: str) -> float:
     """When a WARC file was begun, by its name (UTC); 0.0 for another name."""
     found = _BEGUN.search(name)
     return timegm(time.strptime(found[1], "%Y%m%d%H%M%S")) if found else 0.0

@@ -9,6 +9,7 @@ In reading order:
 - `statslines`: prints the stats lines and the summary, and copies every number to Scrapy's stats.
 - `report`: writes JOBDIR/crawl.json when the spider opens, report.json and report.txt when it
   closes.
+- `archivestore`: sends finished files to ARCHIVE_STORE.
 - `series`: writes the time series of the counts.
 - `processes`: starts and watches the other processes of a crawl; each of them runs `worker`.
 - `hub`: serves fetchers on other machines (CLUSTER); each of them runs `fetcher`. `hubprocess`: one

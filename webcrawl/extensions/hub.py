@@ -110,7 +110,8 @@ class Hub:
         several.join(
             *(self._server, frontier, HubProcess(self._crawler)),
             utc=utc_now,
-            recorded_end=lambda: self._ownership.end_elsewhere,
+            ownership=self._ownership,
+            refuse=self._refuse,
         )
         crawl_of(self._crawler).whole = several.whole
         if not self._crawler.settings.get("CLUSTER_CHECKPOINTS"):

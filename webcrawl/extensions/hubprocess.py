@@ -16,11 +16,14 @@ from msgspec import msgpack
 from scrapy.crawler import Crawler
 
 from webcrawl.base.wording import counted
+from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.steering import OF_ALL
 from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.scrapy_private import reads_seeds
 from webcrawl.hub.wire import Orders, SteeringError
+from webcrawl.live.livecrawl import RefusalError
+from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.report.lines import hubs_text
 from webcrawl.scope.hostrules import HostRule
 
@@ -71,6 +74,17 @@ class HubProcess:
         scheduler = crawl_of(self._crawler).scheduler
         if scheduler is not None:
             scheduler.give_back(lambda host: True)
+
+    async def explain(self, url: str) -> list[str]:
+        explain = crawl_of(self._crawler).explain
+        if canonicalize(url) != url or explain is None:
+            raise SteeringError("this hub cannot explain it")
+        if hub_of(host_of(url), self.whole.hubs) != self.whole.number:
+            raise SteeringError("it is a URL of another hub")
+        try:
+            return await explain(url)
+        except RefusalError as error:
+            raise SteeringError(str(error)) from None
 
     @property
     def whole(self) -> WholeCrawl:

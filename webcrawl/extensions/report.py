@@ -24,7 +24,7 @@ from webcrawl import __version__
 from webcrawl.base.synced import replace_file
 from webcrawl.base.wording import utc_now
 from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
-from webcrawl.config.table import typed_settings
+from webcrawl.config.table import read, typed_settings
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.report.card import FILE, Card, write_card
@@ -134,6 +134,7 @@ def _write_card(crawler: Crawler, spider: Spider) -> None:
         warc_dir=str(warc_folder(settings).absolute()),
         report_dir=str(report_folder(settings).absolute()),
         version=__version__,
+        store=read(settings, "ARCHIVE_STORE", str),
     )
     try:
         write_card(jobdir, card)
@@ -153,6 +154,21 @@ def _keep_earlier(folder: Path) -> None:
         name = f"report-{time}-{number}"
     for path in paths:
         path.rename(folder / f"{name}{path.suffix}")
+
+
+def reports_in(folder: Path, crawl: str) -> list[tuple[Path, str]]:
+    """The reports of a crawl, each with a name that no later run gives to another. OSError."""
+    found = []
+    for path in sorted(folder.glob("report*.json")):
+        try:
+            is_ours = json.loads(path.read_bytes())["crawl"] == crawl
+        except (KeyError, TypeError, ValueError):  # another program's file
+            continue
+        name = path.stem if path.stem != "report" else f"report-{_started(path)}"
+        if is_ours:
+            text = path.with_suffix(".txt")
+            found += [(each, f"{name}{each.suffix}") for each in (path, text) if each.exists()]
+    return found
 
 
 def _started(path: Path) -> str:

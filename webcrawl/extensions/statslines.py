@@ -27,6 +27,7 @@ from webcrawl.report.lines import (
     LEGEND,
     LEGEND_OF_WHOLE,
     OutageLines,
+    held_lines,
     named_counts,
     named_rates,
     outcome_line,
@@ -129,7 +130,7 @@ class StatsLines:
         counters, interval_s = self._counters, self._interval_s
         legend: tuple[str, ...] = LEGEND
         last_at, last_pages, last_bits = self._started_at, counters.crawled, self._bits()
-        outage = OutageLines(counters.outage_s)
+        outage, held = OutageLines(counters.outage_s), ""
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self._elapsed_s() if interval_s else None):
             now, pages, bits = monotonic(), counters.crawled, self._bits()
@@ -140,6 +141,7 @@ class StatsLines:
             self._say(
                 *legend,
                 *outage.next(counters.outage_s, now),
+                *held_lines(held, held := crawl_of(self._crawler).held),
                 stats_line(now - self._started_at + counters.earlier_s, counters),
                 speed_line(new_pages, new_bits, over_s),
                 *([whole_line(whole)] if whole is not None else []),

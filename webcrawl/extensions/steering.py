@@ -21,7 +21,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.base.wording import counted, utc_now
-from webcrawl.config.build import leads_crawl
+from webcrawl.config.build import CLOSE_GRACE_S, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, shown
@@ -162,10 +162,9 @@ class SteeringExtension:
 
     async def _stop(self, arguments: Sequence[str], by: str) -> str:
         if self._hub is not None:
-            self._hub.whole.stop()
+            await self._hub.whole.stop()
         self._start(self._crawler.stop_async())
-        grace_s = read(self._crawler.settings, "CLOSE_GRACE", float)
-        answer = f"stopping: pages under way have {grace_s:g} s to end"
+        answer = f"stopping: pages under way have {CLOSE_GRACE_S:g} s to end"
         return answer + (", and the same command line resumes" if self._resumes else "")
 
     async def _extend(self, command: str, entries: Sequence[str], by: str) -> str:

@@ -26,6 +26,7 @@ from webcrawl.fetch.exchange import FetchFailed
 # has arrived. Without an answer we wait this long: longer than any usual way.
 SETTLE_S = 1.0
 PAUSE = "pause"  # why the gate is shut: a user's command
+DISK = "disk"  # a disk is nearly full
 _POLL_S = 0.01
 
 Matches = Callable[[str], bool]  # of a URL

@@ -77,9 +77,11 @@ class Policy:
         for a while
     retired_s -- seconds for which new links of a host without any address are dropped
     stale_s -- seconds, see STALE_S
+    languages -- LANGUAGES, ISO 639-3; empty: no page's language is found
     recrawl -- RECRAWL and its settings; None: no page is visited again
     denied -- SCOPE_DENY, which URLs in line obey too; it may grow while the crawl runs
-    sitemaps_max -- MAX_SITEMAPS_PER_HOST; 0: no limit
+    sitemaps_max -- sitemaps of a host at most: each costs the host as much time as a page, and has
+        up to 50,000 URLs
     rules -- RULES: other values for some hosts; None: no file of rules
     """
 
@@ -96,8 +98,9 @@ class Policy:
     failures_max: int = 20
     retired_s: float = 3600.0
     stale_s: float = STALE_S
-    sitemaps_max: int = 0
+    sitemaps_max: int = 100
     rules: HostRules | None = None
+    languages: frozenset[str] = frozenset()
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 
@@ -196,7 +199,8 @@ class Frontier(ABC):
         (`candidates.FAILURES_MAX` at most)
     is_short -- all pages that the target still needs are under way; False in a worker
     has_spare -- and other pages are ready: a slow one may be ended for another
-    is_met -- the target is reached
+    is_met -- the target is reached, and no requisite of its pages is ready or waits for a clock
+    has_requisites -- a requisite is the next link of a host in memory, or is leased
     crawl_id -- of the crawl, the same in all its runs
     log -- the crawl log; None without one, and in a worker
     target -- pages to be answered; 0: no target, or a worker process
@@ -211,6 +215,7 @@ class Frontier(ABC):
     is_short: bool = False
     has_spare: bool = False
     is_met: bool = False
+    has_requisites: bool = False
     crawl_id: str = ""
     log: CrawlLog | None = None
     target: int = 0
@@ -303,6 +308,12 @@ class Frontier(ABC):
         may lack their line in the crawl log; inf: none does.
         """
         return inf
+
+    async def logged_until(self, now: float) -> float:
+        """Answers that were archived before then (monotonic) have their line in the crawl log, in
+        a commit.
+        """
+        raise NotImplementedError(f"{self!r} has leases of one process only")
 
     @property
     def supply(self) -> int:

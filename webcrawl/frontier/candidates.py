@@ -12,6 +12,7 @@ number of queued links.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from itertools import compress
 from operator import attrgetter, not_
@@ -22,9 +23,10 @@ from msgspec.structs import replace
 from webcrawl.fetch.exchange import REASONS
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import VISIT_PRIORITY, DropReason, Link, Refusal
+from webcrawl.frontier.lease import FIRST_PRIORITY, REQUISITE, DropReason, Link, Refusal
 from webcrawl.frontier.listed import ListedUrls
 from webcrawl.frontier.mailbox import FoundLink, Mailbox
+from webcrawl.frontier.requisites import is_first, name_of
 from webcrawl.frontier.sitemapnames import SitemapFiles
 from webcrawl.frontier.state import CoreState
 from webcrawl.frontier.visits import Visits
@@ -79,7 +81,9 @@ class Candidates:
         has_sitemaps = any(map(_sitemap_of, links))  # 20 ns per link
         if has_sitemaps:
             accepted += self._put_sitemaps([link for link in links if link.sitemap > 0], now)
-            links = [link for link in links if link.sitemap <= 0]
+            shown = [link for link in links if link.sitemap <= REQUISITE]
+            accepted += self._put_requisites(shown, now)
+            links = [link for link in links if REQUISITE < link.sitemap <= 0]
         added = self._seen.add_each([link.url for link in links])
         if has_sitemaps or self.listed.has_any:
             self.listed.count(links, added)
@@ -124,6 +128,22 @@ class Candidates:
                 continue
             # As if all tests of the funnel were passed: it counts pages.
             self._enqueue(replace(link, is_counted=True), now)
+            accepted += 1
+        return accepted
+
+    def _put_requisites(self, links: list[Link], now: float) -> int:
+        """Queue the new ones of `links` to requisites. Returns their number.
+
+        A URL that is a page too is fetched as each of both: the page may be of a type that is not
+        read, and a requisite has no links.
+        """
+        accepted = 0
+        for link in compress(links, self._seen.add_each(map(name_of, links))):
+            refused = self._caps.take_url(link.host) if self._caps.limits_urls else ""
+            if refused:
+                self._count_drop(None, link, refused, now)
+                continue
+            self._enqueue(link, now)
             accepted += 1
         return accepted
 
@@ -178,8 +198,8 @@ class Candidates:
         """
         link = replace(link, is_counted=True)
         host = self._distributor.host(link.host)
-        host.queue.push(VISIT_PRIORITY, self._backlog.next_number(), link)
-        self._queued_one(host, VISIT_PRIORITY, link, now)
+        host.queue.push(FIRST_PRIORITY, self._backlog.next_number(), link)
+        self._queued_one(host, FIRST_PRIORITY, link, now)
 
     def put_back(self, host: Host, link: Link, now: float) -> None:
         """Queue the leased `link` again, at its old position."""
@@ -246,7 +266,11 @@ class Candidates:
     def _enqueue(self, link: Link, now: float, cash: float | None = None) -> None:
         host = self._distributor.host(link.host)
         number = self._backlog.next_number()
-        priority = self._ordering.enter(link, number, cash)
+        if link.sitemap <= REQUISITE and is_first(host, link):
+            priority = FIRST_PRIORITY
+            self._distributor.with_requisites.add(host)
+        else:
+            priority = self._ordering.enter(link, number, cash)
         host.queue.push(priority, number, link)
         self._queued_one(host, priority, link, now)
 
@@ -267,8 +291,12 @@ class Candidates:
     def _refused_before_seen(self, link: Link) -> bool:
         reason = self._policy.refuses_way(link)
         if reason:
-            self._counters.dropped[reason] += 1
+            self._refusals(link)[reason] += 1
         return bool(reason)
+
+    def _refusals(self, link: Link) -> Counter[str]:
+        counters = self._counters
+        return counters.requisites if link.sitemap <= REQUISITE else counters.dropped
 
     # Out of the queue
 
@@ -292,7 +320,8 @@ class Candidates:
         priority, link = host.queue.pop()
         self._backlog.leaves(host, priority, link)
         self._counters.pending -= 1
-        if not (link.is_counted or link.kept):
+        is_page = link.sitemap > REQUISITE  # the funnel counts pages
+        if is_page and not (link.is_counted or link.kept):
             self._counters.extracted += 1
             self._counters.host_passed += 1
         refused, due_at = self._refused(host, link, now)
@@ -306,8 +335,10 @@ class Candidates:
             self.drop(host, link, refused, now)
             return None
         if not link.is_counted:
-            self._counters.robots_passed += not refused
-            host.pages += not refused
+            if is_page:
+                self._counters.robots_passed += not refused
+                host.pages += not refused
+                host.requisites_first = 0
             link = replace(link, is_counted=True)
             host.queue.replace(link)
         return link, refused
@@ -358,8 +389,9 @@ class Candidates:
         now: float,
         took_s: float | None = None,
     ) -> None:
-        self._counters.dropped[reason] += 1
-        self._counters.count_ended(link.url)
+        self._refusals(link)[reason] += 1
+        if link.sitemap > REQUISITE:
+            self._counters.count_ended(link.url)
         if reason in REASONS:
             self._note_failure(link, reason)
         self._endings.unanswered(host, link, "dropped", reason, now, took_s)
@@ -390,7 +422,7 @@ class Candidates:
             if refused:
                 return refused, 0.0
             host.has_ip_slot = False
-            self._counters.ip_passed += 1
+            self._counters.ip_passed += link.sitemap > REQUISITE
         if self._policy.robots_agent(host.name) is None:
             return "", 0.0
         origin = origin_of(link.url)

@@ -22,6 +22,7 @@ from webcrawl.frontier.disposition import Disposition
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
+    REQUISITE,
     Lane,
     Lease,
     Link,
@@ -75,8 +76,10 @@ class CrawlState:
         self._links_out = 0  # leases with a link
         self._is_ended = False
         self._contents = Contents(store)
+        self._languages = store.languages if state.policy.languages else None
         self._distributor = Distributor(state)
         self._bench = self._distributor.bench
+        self.with_requisites = self._distributor.with_requisites
         if store.visits is not None:
             state.visits = Visits(state, self._distributor)
         self._visits = state.visits
@@ -161,13 +164,13 @@ class CrawlState:
     def content_seen(self, content: bytes, original: Original) -> Original | None:
         return self._contents.content_seen(content, original)
 
-    def next_at(self) -> tuple[float, float]:
-        """`Frontier.next_at` of both lanes."""
-        pages_at, admissions_at = self._distributor.next_at()
+    def next_at(self) -> tuple[float, float, float]:
+        """`Frontier.next_at` of each lane."""
+        by_lane = self._distributor.next_at()
         if self._visits is None:
-            return pages_at, admissions_at
+            return by_lane
         visits_at = self._visits.next_at()
-        return min(pages_at, visits_at), min(admissions_at, visits_at)
+        return min(by_lane[0], visits_at), min(by_lane[1], visits_at), by_lane[2]
 
     def overview(self, now: float, limit: int) -> Overview:
         stored, slow = self._store.hosts.stored(), self._outcomes.slow
@@ -366,6 +369,12 @@ class CrawlState:
         since = now + self._state.utc_s
         return min(self.unlogged_since, since)
 
+    def logged_until(self, now: float) -> float:
+        """See `Frontier.logged_until`. A release is committed before the next batch."""
+        if self._log is not None and self.unlogged_since < inf:
+            return -inf
+        return next(iter(self._leases.values()), now)
+
     def log_lost(self, lines: Sequence[bytes]) -> None:
         """See `Frontier.log_lost`."""
         assert self._log is not None, "the caller has looked for lines in it"
@@ -398,7 +407,11 @@ class CrawlState:
         """A lease on `host`, popped from `lane`. None: a URL or a task was dropped, or the lane is
         wrong."""
         step = self._distributor.next_step(host, now)
-        if step is None or (step is Step.PAGE) != (lane is Lane.PAGES):
+        if step is None:
+            return None
+        if (step is Step.PAGE) != (lane is Lane.PAGES) and not (
+            lane is Lane.REQUISITES and host.queue.peek().sitemap <= REQUISITE  # it will be refused
+        ):
             return None
         if step is Step.RESOLVE:
             return self._lease_resolve(host, now)
@@ -415,11 +428,18 @@ class CrawlState:
             return None
         link, refused = taken
         self._bench.lease(host, with_ip=True)
-        visit = None
+        visit, is_sampled = None, False
         if self._visits is not None and step is Step.PAGE:
             self._visits.leased(link)
             visit = self._visits.visit_of(link) if link.visit else None
-        return Lease(host.name, step, link.url, address, link, refused=refused, visit=visit)
+        if self._languages is not None and step is Step.PAGE and not link.visit:
+            is_sampled = self._languages.is_sampled(host.name)
+        return Lease(
+            *(host.name, step, link.url, address, link),
+            refused=refused,
+            visit=visit,
+            is_sampled=is_sampled,
+        )
 
     def _lease_resolve(self, host: Host, now: float) -> Lease:
         self.counters.lookups += host.is_first_look_up

@@ -53,7 +53,8 @@ class Counters:
     crawled -- [C] URLs whose final answer has a valid HTTP status (outcomes)
     links -- [L] http(s) links found in pages, repeats included (scheduler)
     page_bytes -- bytes on the wire of answers to pages (scheduler)
-    robots_bytes -- bytes on the wire of answers to robots.txt and HEAD (scheduler)
+    robots_bytes -- bytes on the wire of answers to all but pages: robots.txt, HEAD, sitemaps,
+        requisites (scheduler)
     fetch_s -- seconds from request to last byte, summed over all pages (scheduler)
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
@@ -88,6 +89,9 @@ class Counters:
         "not_modified"; 304 to requests without a condition "unasked"; 304 with bytes after their
         head "with_body"; "bad_validator", validators of a last visit that may not be sent (download
         handler)
+    requisites -- of page requisites (PAGE_REQUISITES): final answers by "2xx" ... "5xx" (outcomes),
+        and those that are not fetched, by reason (candidates). The funnel does not count them
+    languages -- pages whose text was looked at (LANGUAGES), by ISO 639-3 or "und" (outcomes)
     dedup -- "found", pages that an earlier archive (DEDUP_INDEX) has in the same bytes (spider)
     """
 
@@ -127,7 +131,9 @@ class Counters:
     stage_ended: Counter[str] = field(default_factory=Counter)
     stage_us: Counter[str] = field(default_factory=Counter)
     conditional: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
     dedup: Counter[str] = field(default_factory=Counter)
+    requisites: Counter[str] = field(default_factory=Counter)
 
     @property
     def wire_bytes(self) -> int:

@@ -23,7 +23,8 @@ from webcrawl.frontier.base import SUPPLY_S
 from webcrawl.frontier.host import Host, State
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
-    VISIT_PRIORITY,
+    FIRST_PRIORITY,
+    REQUISITE,
     Lane,
     RobotsTask,
     Step,
@@ -35,7 +36,7 @@ from webcrawl.frontier.workbench import VISITS, Workbench
 from webcrawl.parse.urls import origin_of
 
 # Names of the module: an attribute of an enumeration takes 0.1 µs, and each link places its host.
-_PAGES, _ADMISSIONS = Lane.PAGES, Lane.ADMISSIONS
+_PAGES, _ADMISSIONS, _REQUISITES = Lane
 _TURNS_MAX = 2_000  # hosts taken out of the store in one `wake`, per kind
 
 
@@ -52,6 +53,7 @@ class Distributor:
         # Else the rank of a host is the priority of its best link.
         has_ranks = type(state.ordering).rank is not Ordering.rank
         self.ranks_hosts = has_ranks or policy.rules is not None
+        self._wants_some = type(state.ordering).is_wanted is not Ordering.is_wanted
         self._has_visits = state.store.visits is not None
         polite = policy.politeness
         # The store does not keep the clocks of addresses. An earlier run may have used any address
@@ -65,6 +67,7 @@ class Distributor:
         # return them before the next one.
         self.has_newly_waiting = False
         self._changed: set[Host] = set()  # since the last commit: it stores them
+        self.with_requisites: set[Host] = set()  # in memory, and one is the next link, or leased
         self.mark_changed = self._changed.add
 
     def host(self, name: str) -> Host:
@@ -77,7 +80,7 @@ class Distributor:
         if best is None or (host.robots_tasks and host.robots_tasks[0].home != host.name):
             return -1
         priority = best[0]
-        is_fixed = priority >= FIRST_KEPT or priority == VISIT_PRIORITY
+        is_fixed = priority >= FIRST_KEPT or priority == FIRST_PRIORITY
         return self._rank(host, priority) if self.ranks_hosts and not is_fixed else priority
 
     def _rank(self, host: Host, priority: int) -> int:
@@ -127,6 +130,8 @@ class Distributor:
                 return Step.ROBOTS
         if link.sitemap > 0:
             return Step.SITEMAP
+        if link.sitemap <= REQUISITE:
+            return Step.REQUISITE
         if policy.head_first and not link.head_done and not link.payload:
             return Step.HEAD
         return Step.PAGE
@@ -155,6 +160,8 @@ class Distributor:
         self._changed.add(host)
         if host.state is State.LEASED:
             return
+        if self.with_requisites:
+            self.with_requisites.discard(host)
         if host.kept and (due_at := self._due_at(host)) > now:
             self.bench.defer(host, due_at)
             self.has_newly_waiting = True
@@ -172,14 +179,18 @@ class Distributor:
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
+        lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
+        if best is not None and best[0] == FIRST_PRIORITY:
+            if host.queue.peek().sitemap <= REQUISITE:
+                lane = _REQUISITES
+                self.with_requisites.add(host)
+            elif lane == _PAGES:
+                lane = VISITS
         at = host.resolve_at if step is Step.RESOLVE else host.next_at
         supply = self._supply(host, at, now) if step is Step.PAGE else 0
         if at > now and host.retired_until <= now:
             self.bench.snooze(host, at, supply)
             return
-        lane: int = _PAGES if step is Step.PAGE else _ADMISSIONS
-        if lane == _PAGES and best is not None and best[0] == VISIT_PRIORITY:
-            lane = VISITS
         self.bench.ready(host, lane, rank, number, supply)
 
     def wake(self, now: float) -> None:
@@ -189,18 +200,19 @@ class Distributor:
         for woken in self.bench.wake(now):
             self.place_host(woken, now)
 
-    def next_at(self) -> tuple[float, float]:
+    def next_at(self) -> tuple[float, float, float]:
         """By lane, when it may have a host: 0.0 is now; inf is not before a host changes."""
         if not self._backlog.has_work:
-            return inf, inf
+            return inf, inf, inf
         bench = self.bench
         if bench.active < self._state.active_max and self._hosts.waiting.length:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         due_at = self._hosts.next_due_at()
         pages_at = min(bench.next_at(_PAGES), due_at)
         if self._has_visits:
             pages_at = min(bench.next_at(VISITS), pages_at)
-        return pages_at, min(bench.next_at(_ADMISSIONS), due_at)
+        requisites_at = min(bench.next_at(_REQUISITES), due_at) if self.with_requisites else inf
+        return pages_at, min(bench.next_at(_ADMISSIONS), due_at), requisites_at
 
     def resume(self, now: float) -> None:
         """Place the hosts that were active when an earlier run ended."""
@@ -211,6 +223,8 @@ class Distributor:
         """Commit all changes so far to the store: all of them, or nothing."""
         for host in self._store.commit(self._changed, numbers):
             self.bench.forget(host)
+            if self.with_requisites:
+                self.with_requisites.discard(host)
         self._changed.clear()
         self.has_newly_waiting = False
 
@@ -248,8 +262,12 @@ class Distributor:
         return due_at
 
     def _supply(self, host: Host, at: float, now: float) -> int:
-        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S."""
+        """How many pages `host`, whose clock is due at `at`, can give within SUPPLY_S; of a host
+        that the ordering does not want, none counts.
+        """
         if at > now + SUPPLY_S or host.retired_until > now:
+            return 0
+        if self._wants_some and not self._state.ordering.is_wanted(host.name):
             return 0
         left_s = SUPPLY_S - max(at - now, 0.0)
         delay_s = self._policy.delay_s(host)

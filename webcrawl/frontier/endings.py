@@ -29,6 +29,7 @@ from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import (
+    REQUISITE,
     Fetched,
     Lease,
     Link,
@@ -45,6 +46,7 @@ _KINDS: Final[dict[Step, Kind]] = {
     Step.PAGE: "page",
     Step.HEAD: "head",
     Step.SITEMAP: "sitemap",
+    Step.REQUISITE: "requisite",
 }
 
 
@@ -91,6 +93,8 @@ class Endings:
             ip = host.addresses[0] if host is not None and host.addresses else ""
             details = to_bytes(Details(ip=real_address(ip), total_ms=milliseconds(took_s)))
         kind: Kind = "sitemap" if link.sitemap > 0 else "page"
+        if link.sitemap <= REQUISITE:
+            kind = "requisite"
         self._add(now, kind, link, end, reason, tries, host, details)
 
     def superseded(self, host: Host, lease: Lease, details: bytes, now: float) -> None:

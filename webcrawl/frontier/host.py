@@ -95,6 +95,7 @@ class Host:
     retired_until: float = 0.0
     retired_reason: GivenUpReason | Literal[""] = ""
     pages: int = 0  # URLs that passed all tests of the queue, in all runs
+    requisites_first: int = 0  # of other hosts' pages, queued before its pages since its last page
     received_bytes: int = 0  # on the wire, robots.txt included, in all runs
 
     def __repr__(self) -> str:

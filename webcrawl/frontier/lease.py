@@ -18,7 +18,7 @@ from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.jointrules import AnyRules
 
 FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
-VISIT_PRIORITY = 0  # of a link to visit again; no other link has it
+FIRST_PRIORITY = 0  # of a link to visit again, and of most requisites; no other link has it
 
 # Each reason is one statistic: `webcrawl/failed/<reason>`, `/dropped/<reason>`, `/kept/<reason>`.
 OurFault = Literal["error"]  # an exception in our own code or in a user's component, logged there
@@ -37,11 +37,16 @@ Refusal = (
 ComponentReason = Literal["middleware", "replaced", "unreadable", "unsendable"]
 # A link is never fetched, or not again. frontier.outlinks refuses links out of scope before.
 # "foreign_request": a user's own Request for a host of another hub (frontier.mailbox).
-# "sitemap_cap": MAX_SITEMAPS_PER_HOST.
+# "sitemap_cap": `Policy.sitemaps_max`.
 DropReason = Refusal | ComponentReason | FailureReason | Literal["foreign_request", "sitemap_cap"]
 
 
 LISTED = -1  # `Link.sitemap` of a page that a sitemap gave
+# `Link.sitemap` of a page requisite, a file that a page shows (PAGE_REQUISITES). Of a file that a
+# style sheet shows it is one less than that of the style sheet, and LAST_REQUISITE at least: so a
+# chain of style sheets ends.
+REQUISITE = -2
+LAST_REQUISITE = -5
 
 
 class Link(Struct, frozen=True, array_like=True, gc=False):
@@ -59,7 +64,8 @@ class Link(Struct, frozen=True, array_like=True, gc=False):
     sequence: int = 0  # hops in a row between numbered URLs of this host that led here
     kept: str = ""  # why the link was last kept for a later try; "" if it never was
     # 1: a sitemap that a robots.txt or a seed list names, 2: one that an index names, and so on;
-    # LISTED: a page that a sitemap gave; 0: any other page. `via` of a sitemap is the file that
+    # LISTED: a page that a sitemap gave; REQUISITE or less: a requisite, which is no page; 0: any
+    # other page. `via` of a sitemap is the file that
     # named the first of the chain: its host is the one for which the sitemap is read.
     sitemap: int = 0
     lastmod: int = 0  # UTC seconds, by the sitemap that gave the link; 0: it names none
@@ -87,6 +93,7 @@ class Step(Enum):
     ROBOTS = "robots"  # fetch a robots.txt from this host
     HEAD = "head"  # ask for the type of the page
     SITEMAP = "sitemap"  # fetch a sitemap
+    REQUISITE = "requisite"  # fetch a file that a page shows
     PAGE = "page"  # fetch the page
 
 
@@ -95,6 +102,7 @@ class Lane(IntEnum):
 
     PAGES = 0  # PAGE
     ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD, SITEMAP
+    REQUISITES = 2  # REQUISITE, and all other steps of hosts whose next link is a requisite
 
 
 class Capture(Struct, frozen=True, array_like=True, gc=False):
@@ -137,6 +145,7 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     # Why a user's Request is not sent: its errback is called, then the lease is Dropped.
     refused: Refusal | Literal[""] = ""
     visit: Visit | None = None  # PAGE: the last visit, if this is another one
+    is_sampled: bool = False  # PAGE: the language of its text is to be found (frontier.languages)
 
 
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -209,7 +218,7 @@ class RobotsUnreachable(_Outcome, frozen=True):
 
 
 class Fetched(_Outcome, frozen=True):
-    """PAGE, HEAD or SITEMAP: the server answered with `status`."""
+    """PAGE, HEAD, SITEMAP or REQUISITE: the server answered with `status`."""
 
     status: int
     asked_at: float
@@ -226,11 +235,17 @@ class Fetched(_Outcome, frozen=True):
     details: bytes = NO_DETAILS
     first_byte_s: float = 0.0  # from the request to the first byte; 0.0: not known
     visited: Visited | None = None  # PAGE, with RECRAWL: what a later visit compares
-    wall: str = ""  # PAGE, HEAD: not the page, but the bot wall of this service (fetch.walls)
+    wall: str = ""  # not what was asked for, but the bot wall of this service (fetch.walls)
+    # PAGE, REQUISITE: the files that it shows; of a REQUISITE also the redirect target.
+    requisites: tuple[Link, ...] = ()
+    # PAGE: its language, as its HTML declares it (BCP 47), and as its text has it (ISO 639-3 or
+    # "und"; "" if that was not looked at)
+    declared_language: str = ""
+    detected_language: str = ""
 
 
 class Failed(_Outcome, frozen=True):
-    """PAGE, HEAD or SITEMAP: no answer."""
+    """PAGE, HEAD, SITEMAP or REQUISITE: no answer."""
 
     reason: FailureReason | OurFault
     asked_at: float  # 0.0 when no request can have reached the server

@@ -49,7 +49,7 @@ RULES_BYTES_MAX: Final = 256 << 10
 # Mail of one row, and the bytes of a row with more than one.
 ROW_MAX: Final = 100
 ROW_BYTES_MAX: Final = 64 << 10
-_NONE: Final = (1, 0)  # the numbers of an outbox without mail
+NO_MAIL: Final = (1, 0)  # the numbers of an outbox without mail
 JUMP: Final = 1 << 30  # more mail than a hub sends in a second
 
 
@@ -183,7 +183,7 @@ class Mailbox:
 
     def send(self, hub: int, mail: Mail) -> None:
         """Write `mail` with the next commit."""
-        first, last = self.outbox.get(hub, _NONE)
+        first, last = self.outbox.get(hub, NO_MAIL)
         if hub not in self._last:
             jumps = max(-(-(self._began - last) // JUMP), self._jumps_min)
             first = first if first <= last else last + jumps * JUMP + 1
@@ -217,7 +217,7 @@ class Mailbox:
         """
         parts: list[bytes] = []
         count = size_bytes = 0
-        after = max(after, self.outbox.get(hub, _NONE)[0] - 1)
+        after = max(after, self.outbox.get(hub, NO_MAIL)[0] - 1)
         for row in self._rows(hub, after):
             new, begin = _items(row.data)
             if not parts:
@@ -239,7 +239,7 @@ class Mailbox:
 
     def sent(self, hub: int, upto: int) -> int:
         """`hub` has all mail up to number `upto`: delete it. Returns its number."""
-        first, last = self.outbox.get(hub, _NONE)
+        first, last = self.outbox.get(hub, NO_MAIL)
         end = min(upto, last) + 1
         if end <= first:
             return 0

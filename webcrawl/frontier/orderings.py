@@ -14,13 +14,16 @@ from typing import Any
 from webcrawl.frontier.caps import Counts
 from webcrawl.frontier.disk.seenrows import Credits
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import FIRST_KEPT, REQUISITE, Link
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.urls import level_of
 
 Move = tuple[int, int, int]  # priority, number, better priority
 
 TAX = 0.1  # the part of a page's cash that goes to the virtual page
+_LATEST = 4  # by `language`: see there
+_APART = 2
+_MOSTLY = 0.5
 _MOST, _LEAST = 24, 104  # priorities distinguish cash from 2^-_LEAST to less than 2^_MOST
 
 
@@ -49,6 +52,10 @@ class Ordering(ABC):
     def rank(self, host: str, priority: int) -> int:
         """Rank of `host`, whose best link has `priority`, among the ready hosts."""
         return priority
+
+    def is_wanted(self, host: str) -> bool:
+        """Whether pages of `host` are as good as any: else other hosts are admitted beside it."""
+        return True
 
     def visited(self, host: str) -> None:  # noqa: B027  (most orderings ignore it)
         """A page of `host` was fetched."""
@@ -127,6 +134,46 @@ class LeastVisited(Ordering):
         self._pages[domain] = self._pages.get(domain, 0) + 1
 
 
+class Language(Level):
+    """The hosts with the largest share of pages in LANGUAGES first; within a host as `level`.
+
+    A host has a turn: the number of pages that the crawl has when the host is due, in the order of
+    turns. After each page of a host that is now, if all pages of the host are wanted, and up to
+    _LATEST times the present number if none is: so such a host is asked when no better one is
+    ready, or when the crawl has grown so much. The turns of new hosts are _APART pages apart: while
+    others have wanted pages, every second page is of a new host, and each has its turn.
+
+    Memory: nothing per host, but a row of 8 bytes in the store.
+    """
+
+    def open(self, store: Store) -> None:
+        self._hosts = store.languages
+        self._turns: Counts = store.counts("turns")
+        numbers = store.numbers.get("ordering") or {}
+        self._pages: int = numbers.get("pages", 0)
+        self._newest: int = numbers.get("newest", 0)  # the turn of the newest host
+
+    def numbers(self) -> dict[str, Any]:
+        return {"pages": self._pages, "newest": self._newest}
+
+    def enter(self, link: Link, number: int, cash: float | None) -> int:
+        if not self._turns.get(link.host, 0):
+            self._newest = max(self._newest, self._pages) + _APART
+            self._turns[link.host] = min(self._newest, FIRST_KEPT - 1)
+        return super().enter(link, number, cash)
+
+    def rank(self, host: str, priority: int) -> int:
+        return self._turns.get(host, 0)
+
+    def is_wanted(self, host: str) -> bool:
+        return self._hosts.share(host) > _MOSTLY
+
+    def visited(self, host: str) -> None:
+        self._pages += 1
+        later = (_LATEST - 1) * (1 - self._hosts.share(host))
+        self._turns[host] = min(self._pages + int(self._pages * later), FIRST_KEPT - 1)
+
+
 class Opic(Ordering):
     """The most cash first (Abiteboul, Preda, Cobena, "Adaptive On-Line Page Importance
     Computation", WWW 2003), in a crawl that fetches each page once.
@@ -173,7 +220,8 @@ class Opic(Ordering):
         return {"cash": cash, "in_line": self._in_line, **sent}
 
     def enter(self, link: Link, number: int, cash: float | None) -> int:
-        if link.sitemap > 0 and link.via:  # it gets no cash, and its URL may be that of a page
+        is_page = REQUISITE < link.sitemap <= 0
+        if not is_page and link.via:  # it gets no cash, and its URL may be that of a page
             return _priority(0.0)
         credit = self._credits.get(link.url) if link.retries else None
         if credit is not None:
@@ -214,7 +262,8 @@ class Opic(Ordering):
         return (priority, number, better) if better < priority else None
 
     def forfeit(self, link: Link) -> None:
-        self._collect(link)
+        if link.sitemap > REQUISITE:  # its URL may be that of a page
+            self._collect(link)
 
     def send(self, cash: float) -> None:
         self._sent += self._draw(cash)
@@ -276,4 +325,5 @@ ORDERINGS: dict[str, type[Ordering]] = {
     "depth": Depth,
     "least-visited": LeastVisited,
     "opic": Opic,
+    "language": Language,
 }

@@ -85,6 +85,8 @@ class Outbox:
             for _, outcome in ended:
                 if isinstance(outcome, Fetched):
                     self._remember(outcome.links)
+                    if outcome.requisites:
+                        self._remember(outcome.requisites)
             await self._frontier.release(ended, now)
         if self._large:
             await self._put_batch(now)

@@ -55,6 +55,7 @@ class Outcomes:
         self._counters = state.counters
         self._endings = state.endings
         self._visits = state.visits
+        self._languages = state.store.languages if state.policy.languages else None
         self._candidates = candidates
         self._disposition = disposition
 
@@ -122,7 +123,7 @@ class Outcomes:
             self._candidates.put_back(host, lease.link, now)
 
     def _fetched(self, host: Host, lease: Lease, outcome: Fetched, now: float) -> None:
-        """A page, HEAD or sitemap was answered."""
+        """A page, HEAD, sitemap or requisite was answered."""
         link, status, wait_s = lease.link, outcome.status, outcome.retry_after_s
         assert link is not None
         if lease.step is Step.PAGE:
@@ -144,7 +145,7 @@ class Outcomes:
             self._done(host, lease, link, outcome, now)
 
     def _failed(self, host: Host, lease: Lease, outcome: Failed, now: float) -> None:
-        """A page, HEAD or sitemap was not answered."""
+        """A page, HEAD, sitemap or requisite was not answered."""
         link = lease.link
         assert link is not None
         self._counters.failed[outcome.reason] += 1
@@ -166,6 +167,13 @@ class Outcomes:
 
         Neither the funnel nor the ordering counts a sitemap.
         """
+        if outcome.requisites:
+            self._candidates.put(outcome.requisites, now)
+        if lease.step is Step.REQUISITE:
+            host.queue.drop()
+            self._counters.requisites[f"{outcome.status // 100}xx"] += 1
+            self._endings.done(host, lease, outcome, now)
+            return
         is_sitemap = lease.step is Step.SITEMAP
         visits = self._visits if lease.step is not Step.HEAD else None
         is_visit = visits is not None and bool(link.visit)
@@ -192,6 +200,10 @@ class Outcomes:
             self._counters.count_code(outcome.status, outcome.wall)
             if link.sitemap:
                 self._candidates.listed.fetched(link.url)
+            if self._languages is not None:
+                self._languages.fetched(host.name, outcome, self._policy.languages)
+                if outcome.detected_language:
+                    self._counters.languages[outcome.detected_language] += 1
             self._ordering.visited(host.name)
         if not is_visit:
             self._counters.count_ended(link.url)

@@ -12,7 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from webcrawl.frontier.lease import LISTED, Link
+from msgspec.structs import replace
+
+from webcrawl.frontier.lease import LAST_REQUISITE, LISTED, REQUISITE, Link
+from webcrawl.frontier.requisites import NAME_END
 from webcrawl.frontier.sitemapnames import host_of_naming
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.urls import host_of
@@ -60,6 +63,7 @@ class Outlinks:
         self._sequence_max = sequence_max
         self.reads_sitemaps = reads_sitemaps
         self.url_cache = url_cache
+        self.requisites: Counter[str] = Counter()  # counts the refused requisites
 
     def refuses(self, url: str, host: str) -> bool:
         """Whether scope refuses `url`. Counts each refusal."""
@@ -118,6 +122,34 @@ class Outlinks:
     def of_redirect(self, url: str, page: Link) -> Link | None:
         """The link of a redirect from `page` to `url`; None if it is refused, or in the cache."""
         return next(iter(self._links_to((url,), page, page.depth, page.redirects + 1)), None)
+
+    def of_requisites(self, urls: Sequence[str], page: Link) -> list[Link]:
+        """The links to the files that `page` shows, which may be a style sheet: on any host.
+
+        They are as deep as `page`: only what denies a URL for all kinds refuses one
+        (`Scope.denies`).
+        """
+        kind = min(page.sitemap, REQUISITE + 1) - 1
+        if kind < LAST_REQUISITE:
+            return []
+        return self._requisites(urls, Link(page.url, page.host, page.depth, sitemap=kind))
+
+    def of_moved_requisite(self, url: str, requisite: Link) -> list[Link]:
+        """The link of a redirect from `requisite` to `url`, as `of_requisites`."""
+        return self._requisites((url,), replace(requisite, redirects=requisite.redirects + 1))
+
+    def _requisites(self, urls: Sequence[str], like: Link) -> list[Link]:
+        names = [url + NAME_END for url in urls]
+        links = []
+        for name in names if self.url_cache is None else self.url_cache.maybe_new(names):
+            url = name.removesuffix(NAME_END)
+            host = host_of(url)
+            if reason := self._scope.denies(url, host):
+                self.requisites["scope_" + reason] += 1
+                continue
+            kind, redirects = like.sitemap, like.redirects
+            links.append(Link(url, host, like.depth, redirects, like.url, sitemap=kind))
+        return links
 
     def _links_to(self, urls: Sequence[str], page: Link, depth: int, redirects: int) -> list[Link]:
         via, home, longest = page.url, page.host, self._sequence_max

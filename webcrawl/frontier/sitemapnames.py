@@ -55,7 +55,7 @@ def own_only_of(sitemap: Link) -> str:
 
 
 class SitemapFiles:
-    """The test of links to sitemaps. `per_host`: MAX_SITEMAPS_PER_HOST; 0: no limit."""
+    """The test of links to sitemaps. `per_host`: files of a host at most."""
 
     def __init__(self, store: Store, caps: Caps, per_host: int) -> None:
         self._seen = store.seen
@@ -95,7 +95,7 @@ class SitemapFiles:
         is_foreign = host_of_naming(sitemap) != sitemap.host
         counted = f"{sitemap.host} for others" if is_foreign else sitemap.host
         count = self._counts.get(counted, 0)
-        if 0 < self._per_host <= count:
+        if self._per_host <= count:
             return "sitemap_cap"
         self._counts[counted] = count + 1
         return ""

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from mmap import mmap
 
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import REQUISITE, Link
+from webcrawl.frontier.requisites import name_of
 
 _SLOTS = 1 << 19
 
@@ -47,9 +48,10 @@ class UrlCache:
 
         Leaves out links beyond DEPTH_LIMIT or REDIRECT_MAX_TIMES: with fewer hops the frontier
         accepts the same URL later. Leaves out the links of sitemaps: the frontier counts the pages
-        to which no page links (`listed`).
+        to which no page links (`listed`). A requisite is added by its name.
         """
         for link in links:
-            if not link.sitemap and not self._policy.refuses_way(link):
-                key = hash(link.url)
+            kind = link.sitemap
+            if (not kind or kind <= REQUISITE) and not self._policy.refuses_way(link):
+                key = hash(name_of(link) if kind else link.url)
                 self._hashes[key & _SLOTS - 1] = key

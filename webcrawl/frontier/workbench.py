@@ -53,7 +53,7 @@ class Workbench:
         self._ips_at = ips_at
         self._ip_clocks = ip_clocks
         self._ips: dict[str, Ip] = {}
-        self._lanes: tuple[list[_Entry], list[_Entry], list[_Entry]] = ([], [], [])
+        self._lanes: tuple[list[_Entry], ...] = tuple([] for _ in (*Lane, VISITS))
         self._timers: list[
             tuple[float, int, int, Host | Ip]
         ] = []  # time, order, token, host or address

@@ -13,6 +13,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from math import inf
 from typing import Any
 
 from webcrawl.crawllog.line import LostLine
@@ -114,7 +115,7 @@ class RemoteFrontier(ClientFrontier):
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
         self._sent = 0  # messages with calls
-        self._next_at = (0.0, 0.0)  # by lane
+        self._next_at = (0.0, 0.0, inf)  # by lane
         self._is_finished = False
         self._end_reason = ""
         self._end = asyncio.Event()
@@ -247,7 +248,12 @@ class RemoteFrontier(ClientFrontier):
             self._channel.close()
 
     def _update(self, status: Status) -> None:
-        self._next_at = status.next_page_at, status.next_admission_at
+        self._next_at = (
+            status.next_page_at,
+            status.next_admission_at,
+            status.next_requisite_at,
+        )
+        self.has_requisites = status.next_requisite_at < inf
         self._is_finished = status.is_finished
         self.has_spare = status.has_spare
 

@@ -221,6 +221,7 @@ class Member:
             server.ready_at(Lane.ADMISSIONS),
             server.is_finished(),
             server.has_spare,
+            server.ready_at(Lane.REQUISITES),
         )
 
     async def _result(self, call: Coroutine[Any, Any, Answer]) -> Answer:

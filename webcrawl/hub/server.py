@@ -14,7 +14,8 @@ while the owner is the busier of the two.
 The target is n answered pages. A page is leased only if it may count: answered pages and leased
 pages together are at most n, so the target is exact whatever happens to the leases. No host is
 admitted while the admitted hosts can give all the pages that are missing. When all pages that are
-missing are leased, and others are ready, each process ends its slow pages (`has_spare`).
+missing are leased, and others are ready, each process ends its slow pages (`has_spare`). Requisites
+do not count; the crawl goes on for those of its last pages (`frontier.requisites.TargetWait`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
 from webcrawl.frontier.overview import Overview
+from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
 from webcrawl.items import Original
@@ -92,10 +94,12 @@ class FrontierServer(Frontier):
         self._grace_s = grace_s
         self.out = 0
         self._leased_at = inf  # when the last of them was leased
+        self._wait = TargetWait()
         self._load = Load()  # the owner's
         self._own_next_at = [0.0 for _ in Lane]  # by lane: of the owner's next `acquire`
         self._members: list[Member] = []
         self._recalls = 0
+        self._holds = False
         self._allowed_until = inf
 
     def __repr__(self) -> str:
@@ -163,6 +167,9 @@ class FrontierServer(Frontier):
     def unlogged_since(self) -> float:
         return self._frontier.unlogged_since
 
+    async def logged_until(self, now: float) -> float:
+        return await self._frontier.logged_until(now)
+
     async def log_lost(self, lines: Sequence[bytes]) -> None:
         await self._frontier.log_lost(lines)
 
@@ -186,7 +193,15 @@ class FrontierServer(Frontier):
     def is_met(self) -> bool:  # type: ignore[override]
         if self.whole is not None:
             return self.whole.end == TARGET_MET
-        return bool(self.target) and self.counters.crawled >= self.target
+        if not self.target or self.counters.crawled < self.target:
+            self._wait.met_at = inf  # it may have been raised
+            return False
+        now = time.monotonic()
+        return self._wait.is_over(now, has_requisites=self._frontier.has_requisites)
+
+    @property
+    def has_requisites(self) -> bool:  # type: ignore[override]
+        return self._frontier.has_requisites
 
     @property
     def goal(self) -> int:
@@ -226,11 +241,14 @@ class FrontierServer(Frontier):
 
     async def lease(self, now: float, limit: int, lane: Lane) -> list[Lease]:
         """`acquire` for any process; that of the owner may have to wait for others."""
-        if self.orders.is_paused or (self.whole is not None and self.whole.is_held):
+        held = self._holds or (self.whole is not None and self.whole.is_held)
+        if self.orders.is_paused or held:
             return []
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
                 return []
+            return await self._frontier.acquire(now, limit, lane)
+        if lane is Lane.REQUISITES:
             return await self._frontier.acquire(now, limit, lane)
         limit = min(limit, self._room)
         if limit <= 0:
@@ -244,9 +262,10 @@ class FrontierServer(Frontier):
 
     def ready_at(self, lane: Lane) -> float:
         """When an `acquire` of any process may give leases of `lane`."""
-        if self.whole is not None and self.whole.is_held:
+        if self._holds or (self.whole is not None and self.whole.is_held):
             return inf
-        if (self.target or self.whole is not None) and self.goal:  # most often there is no target
+        is_counted = lane is not Lane.REQUISITES
+        if is_counted and (self.target or self.whole is not None) and self.goal:  # mostly no target
             is_page = lane is Lane.PAGES
             missing = self._room if is_page else self._missing_pages(time.monotonic())
             if missing <= 0:
@@ -292,6 +311,15 @@ class FrontierServer(Frontier):
         """
         self.orders = orders
         return sum(await asyncio.gather(*(member.steer(orders) for member in self._members)))
+
+    def hold(self, *, is_held: bool) -> None:
+        """Give no leases for now, and take back those whose requests are not sent: for as long as
+        this machine's disk is full.
+        """
+        self._holds = is_held
+        if is_held:
+            self.recall()
+        self._notify_members(time.monotonic())
 
     def recall(self) -> None:
         """Let the other processes give back all leases so far whose requests are not sent.

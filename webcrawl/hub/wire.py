@@ -14,6 +14,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import DecodeError, Struct
@@ -97,6 +98,7 @@ class Status(_Tagged, frozen=True):
     next_admission_at: float
     is_finished: bool
     has_spare: bool
+    next_requisite_at: float = inf
 
 
 class SteeringError(Exception):

@@ -87,7 +87,11 @@ class LiveCrawl:
         whole = crawl_of(self._crawler).whole
         hub = hub_of(host_of(url), whole.hubs) if whole is not None else 0
         if whole is not None and hub != whole.number:
-            raise RefusalError(503, f"it is a URL of hub {hub}: ask there")
+            try:
+                lines = await whole.steering.explain(hub, url)
+            except SteeringError as error:
+                raise RefusalError(503, one_line(f"it is a URL of hub {hub}: {error}")) from None
+            return [*lines, f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
         from webcrawl.tools.explain.explanation import explained_by_crawl  # noqa: PLC0415  (rare)

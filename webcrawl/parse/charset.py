@@ -28,6 +28,8 @@ _CHARSET = re.compile(  # 2.4.6: extracting a character encoding from a meta ele
 # 13.2.3.2, prescan: if the <meta> can be read as ASCII, the page is not in these encodings.
 _NOT_IN_META = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
 
+_CSS_CHARSET = re.compile(rb'@charset "([\x20\x21\x23-\x7e]{0,1013})";')
+
 _encoding = lru_cache(64)(webencodings.lookup)  # most pages have one of a few labels
 
 
@@ -45,6 +47,16 @@ def sniff(payload: bytes, content_type: str = "") -> str:
         or _prescan(payload[:PRESCAN_BYTES])
         or ("utf-8" if _is_utf8(payload) else FALLBACK)
     )
+
+
+def decode_css(payload: bytes, content_type: str = "") -> str:
+    """Text of a style sheet (CSS Syntax Level 3, 3.2). Without any name of an encoding, UTF-8."""
+    charset = next((name for mark, name in _BOMS if payload.startswith(mark)), "")
+    if not charset and not (charset := _declared(content_type)):
+        rule = _CSS_CHARSET.match(payload)
+        named = _named(rule[1].decode("ascii")) if rule else ""
+        charset = _NOT_IN_META.get(named, named) or "utf-8"
+    return decode(payload, charset)
 
 
 def decode(payload: bytes, charset: str) -> str:

@@ -1,4 +1,7 @@
-"""The language that a page declares: the `lang` attribute of its `<html>` (HTML, 3.2.6.1)."""
+"""The language that a page declares: the `lang` attribute of its `<html>` (HTML, 3.2.6.1).
+
+And the codes of languages: `detection` finds those of texts.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,23 @@ _HTML = re.compile(rb"<!--(?:.*?-->|.*)|<html[\s/]+([^>]*)", re.DOTALL | re.IGNO
 _LANG = re.compile(
     rb"(?:^|[\s\"'/])(?:xml:)?lang\s*+=\s*+(?:\"([^\"]*)|'([^']*)|([^\s\"'>]+))", re.IGNORECASE
 )
+
+# ISO 639-1, as far as fastText's models know the languages; in the last row, Wikipedia's codes.
+_CODES = """
+    af:afr am:amh an:arg ar:ara as:asm av:ava az:aze ba:bak be:bel bg:bul bn:ben bo:bod
+    br:bre bs:bos ca:cat ce:che co:cos cs:ces cv:chv cy:cym da:dan de:deu dv:div el:ell
+    en:eng eo:epo es:spa et:est eu:eus fa:fas fi:fin fr:fra fy:fry ga:gle gd:gla gl:glg
+    gn:grn gu:guj gv:glv he:heb hi:hin hr:hrv ht:hat hu:hun hy:hye ia:ina id:ind ie:ile
+    io:ido is:isl it:ita ja:jpn jv:jav ka:kat kk:kaz km:khm kn:kan ko:kor ku:kur kv:kom
+    kw:cor ky:kir la:lat lb:ltz li:lim lo:lao lt:lit lv:lav mg:mlg mk:mkd ml:mal mn:mon
+    mr:mar ms:msa mt:mlt my:mya ne:nep nl:nld nn:nno no:nor oc:oci or:ori os:oss pa:pan
+    pl:pol ps:pus pt:por qu:que rm:roh ro:ron ru:rus sa:san sc:srd sd:snd sh:hbs si:sin
+    sk:slk sl:slv so:som sq:sqi sr:srp su:sun sv:swe sw:swa ta:tam te:tel tg:tgk th:tha
+    tk:tuk tl:tgl tr:tur tt:tat ug:uig uk:ukr ur:urd uz:uzb vi:vie vo:vol wa:wln yi:yid
+    yo:yor zh:zho
+    als:gsw bh:bho eml:egl nah:nci
+"""
+_ISO_639_3 = dict(pair.split(":") for pair in _CODES.split())
 
 
 def declared_language(payload: bytes, charset: str) -> str:
@@ -25,3 +45,12 @@ def declared_language(payload: bytes, charset: str) -> str:
         value = (found[1] or found[2] or found[3] or b"") if found else b""
         return value.decode("ascii", "replace").strip().lower()[:_LENGTH_MAX]
     return ""
+
+
+def iso_639_3(code: str) -> str:
+    """ISO 639-3 of a code of ISO 639-1 or -3, a BCP 47 tag in lower case (`pt-br`), or a label of a
+    fastText model (`pt`, `por_Latn`). What has none is returned without its subtags.
+    """
+    language, _, script = code.partition("_")
+    language = language.partition("-")[0]
+    return language if script else _ISO_639_3.get(language, language)

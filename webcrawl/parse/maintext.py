@@ -97,6 +97,7 @@ _ACTIONS = {
     **dict.fromkeys(_spellings(_ASIDE, "/"), _ASIDE_END),
     **dict.fromkeys(_spellings(_BOXES), _BOX),
 }
+_BOXLESS = {name: action for name, action in _ACTIONS.items() if action != _BOX}
 _date_words = frozenset(
     each.encode() for word in _DATES.split() for each in (word, word.capitalize(), word.upper())
 )
@@ -128,13 +129,31 @@ def digest(payload: bytes) -> int:
 
 def main_words(payload: bytes, charset: str) -> list[bytes]:
     """The words of the main text of an HTML page, in order; empty for a page without any word."""
-    if not _READ_AS_BYTES(charset):
-        payload = decode(payload, charset).encode("utf-8", "replace")
+    payload, _ = _as_bytes(payload, charset)
     main, rest, beside = text_blocks(payload, _ACTIONS, _is_beside)
     words, others = words_of(main), words_of(rest)
     if len(words) * _MAIN_SHARE < len(words) + len(others):
         words += others
     return words or words_of(beside)
+
+
+def plain_text(payload: bytes, charset: str, enough_bytes: int) -> tuple[bytes, str]:
+    """The text of the long blocks of an HTML page, and its encoding; if it has less than
+    `enough_bytes`, with that of all blocks that are not beside them. References stay (`&amp;`).
+
+    Boxes are not looked at: that would cost three times as much, and menus have no long blocks.
+    """
+    payload, charset = _as_bytes(payload[:TEXT_MAX_BYTES], charset)
+    main, rest, _ = text_blocks(payload, _BOXLESS, _is_beside)
+    text = b" ".join(main)
+    return (text if len(text) >= enough_bytes else b" ".join([text, *rest])), charset
+
+
+def _as_bytes(payload: bytes, charset: str) -> tuple[bytes, str]:
+    """`payload` as `text_blocks` reads it, and its encoding."""
+    if _READ_AS_BYTES(charset):
+        return payload, charset
+    return decode(payload, charset).encode("utf-8", "replace"), "utf-8"
 
 
 def pieces(words: list[bytes]) -> set[bytes]:

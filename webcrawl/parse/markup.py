@@ -23,6 +23,10 @@ _OPENING = (
     "template",
 )
 _CLOSING = ("/math", "/svg", "/template")
+_SHOWN = (  # elements that may name a file which the page shows (`requisites`)
+    *("audio", "embed", "image", "img", "input", "link", "object", "source", "track", "use"),
+    *("video", "math", "plaintext", "svg", "template"),
+)
 
 _BLANK = r"\t\n\f\r "
 _STOP = "(?!)"  # never matches
@@ -86,6 +90,18 @@ _tag = re.compile(
     rf"[^<]*+(?:(?:{_OTHER}|{_STOP})[^<]*+){{0,{_OTHERS_AT_A_TIME}}}+"
     rf"(?:{_USUAL_LINK}|<(/?[A-Za-z]++)({_ATTRIBUTES})>)?".encode()
 )
+# As `_tag`, for elements of _SHOWN, and all with one of these attributes.
+_NAMES_FILES = _any_of(("style", "background"), rf"(?=[{_BLANK}/>=]|\Z)")
+_NO_FILE = rf"(?:[{_BLANK}/]++|(?!{_NAMES_FILES}){_ATTRIBUTE}|{_STOP})*+"
+_OTHER_SHOWN = (
+    rf"""</(?![MmSsTt][AaVvEe])[^>"']*+>"""
+    rf"|<(?!{_any_of(_SHOWN + _RAW_TEXT, _TAG_NAME_END)}|{_CLOSES_ONE})"
+    rf"(?:[A-Za-z][^{_BLANK}/>]*+{_NO_FILE}>|{_COMMENT}|{_BOGUS_COMMENT}|(?![A-Za-z]))"
+)
+_shown_tag = re.compile(
+    rf"[^<]*+(?:(?:{_OTHER_SHOWN}|{_STOP})[^<]*+){{0,{_OTHERS_AT_A_TIME}}}+"
+    rf"(?:{_STOP}()|<(/?[A-Za-z]++)({_ATTRIBUTES})>)?".encode()
+)
 _text_end = {
     name.encode(): re.compile(f"</{_any_of((name,), _TAG_NAME_END)}".encode()).search
     for name in _RAW_TEXT
@@ -98,7 +114,12 @@ _each_attribute = re.compile(
 ).finditer
 
 
-def scan_by_regex(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, int]:
+Scan = Callable[[bytes, int], tuple[list[bytes], bytes, bytes, int]]
+
+
+def scan_by_regex(
+    payload: bytes, at: int, tag: re.Pattern[bytes] = _tag
+) -> tuple[list[bytes], bytes, bytes, int]:
     """The hrefs of the usual links from `at` on, then the first other tag of interest: its name
     (lower case), its attributes, and its end.
 
@@ -106,7 +127,7 @@ def scan_by_regex(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, i
     b"" after many tags, since the scanner holds the GIL. O(size): 4 to 8 µs per KB, in C 0.6.
     """
     hrefs = []
-    for match in _tag.finditer(payload, at):
+    for match in tag.finditer(payload, at):
         if match.lastindex == _HREF:
             hrefs.append(match[_HREF])
         elif match.lastindex:
@@ -116,15 +137,28 @@ def scan_by_regex(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, i
     return hrefs, b"", b"", len(payload)
 
 
+def scan_shown(payload: bytes, at: int) -> tuple[list[bytes], bytes, bytes, int]:
+    """As `scan_by_regex`, without hrefs: the first tag from `at` on that may name a file which the
+    page shows.
+    """
+    return scan_by_regex(payload, at, _shown_tag)
+
+
 try:
     from webcrawl_scan import scan
 except ImportError:  # the C module was not built: no compiler
     scan = scan_by_regex
 
 
-def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], bytes, bytes]]:
+def tags(
+    payload: bytes,
+    *,
+    xml: bool = False,
+    scanner: Scan = scan,
+    texts: tuple[bytes, ...] = (b"title",),
+) -> Iterator[tuple[list[bytes], bytes, bytes]]:
     """Each tag of interest in document order: the hrefs of the usual links since the tag before,
-    then its name (lower case) and attributes; of `<title>` its text in their place. The last item,
+    then its name (lower case) and attributes; of `texts` the text in their place. The last item,
     without a name, is the end of the page.
 
     Skips comments, scripts and other raw text, and templates, which are not part of the page (HTML,
@@ -134,7 +168,7 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
     templates = foreign = at = 0
     end = len(payload)
     while at < end:
-        found, name, attributes, at = scan(payload, at)
+        found, name, attributes, at = scanner(payload, at)
         if not templates:
             hrefs += found
         if not name:
@@ -147,7 +181,7 @@ def tags(payload: bytes, *, xml: bool = False) -> Iterator[tuple[list[bytes], by
             start = at
             if not closed and not (foreign and name == b"title"):
                 at = _end_of_text(payload, at, name)
-            if name == b"title":
+            if name in texts:
                 attributes = payload[start:at]
         elif name == b"template":
             templates += not foreign and b"shadowrootmode" not in attributes.lower()

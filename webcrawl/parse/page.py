@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from webcrawl.parse.charset import sniff
+from webcrawl.parse.charset import decode_css, sniff
 from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import Markup, read_html, read_xhtml, refresh_target
@@ -23,6 +23,7 @@ from webcrawl.parse.ownersignals import (
     meta_directives,
     meta_signals,
 )
+from webcrawl.parse.requisites import CSS_TYPE, shown_by_css, shown_by_html
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each, redirect_target
 
 # Any payload within these takes less than 50 ms: a tag with its link takes up to 9 µs, and a byte
@@ -63,6 +64,7 @@ class ParsedPage(Struct):
     noarchive: bool = False  # the page forbids keeping a copy
     signals: list[str] = []  # of its markup (`ownersignals`)
     title: str = ""  # of an HTML page
+    requisites: list[str] = []  # files that it shows: canonical http(s), each once, in order
 
 
 @lru_cache(64)  # most answers of a crawl have one of a few
@@ -83,6 +85,7 @@ def read_page(
     robots_also: tuple[str, ...] = (),
     follow_feeds: bool = True,
     parsers: Mapping[str, Parser] = PARSERS,
+    finds_requisites: bool = False,
 ) -> ParsedPage:
     """Links of the page at `url` (canonical) with the Content-Type `content_type`.
 
@@ -91,7 +94,7 @@ def read_page(
     does, whatever the media type. A page with nofollow has `found` 0 and no links, not even the
     target of a refresh, unless `obey_nofollow` is off. `user_agent_token` is our name in robots
     rules, `robots_also` has other names whose rules hold too. `follow_feeds`: the feeds of an HTML
-    page are links too. O(size).
+    page are links too. `finds_requisites`: of HTML and CSS; nofollow is not about them. O(size).
     """
     agents = ("robots", user_agent_token.lower(), *robots_also)
     said = header_directives(x_robots_tag, agents) if x_robots_tag else set()
@@ -110,16 +113,32 @@ def read_page(
     if said:
         page.nofollow = not said.isdisjoint(("nofollow", "none"))
         page.noarchive = "noarchive" in said
-    if page.nofollow and obey_nofollow:
+    if page.nofollow and obey_nofollow and not finds_requisites:
         return page
     # A base that is not http(s) is ignored (HTML, 4.2.3: data: and javascript: are).
     base = (markup.base and canonicalize(markup.base, url)) or url
+    if finds_requisites:
+        shown = _requisites(payload, content_type, page.charset, base)
+        page.requisites = [each for each in shown if each != url]
+        if page.nofollow and obey_nofollow:
+            return page
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
     hrefs = markup.hrefs + markup.feeds if follow_feeds else markup.hrefs
     page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
     if refresh:
         _add_refresh(page, refresh, url)
     return page
+
+
+def _requisites(payload: bytes, content_type: str, charset: str, base: str) -> list[str]:
+    media_type = media_type_of(content_type)
+    if media_type in HTML_TYPES:
+        shown = shown_by_html(payload, charset, xml=media_type != HTML_TYPES[0])
+    elif media_type == CSS_TYPE:
+        shown, charset = shown_by_css(decode_css(payload, content_type)), "utf-8"
+    else:
+        return []
+    return canonicalize_each(shown, base, charset, _LINKS_ROOM)[0]
 
 
 def _add_refresh(page: ParsedPage, refresh: str, url: str) -> None:

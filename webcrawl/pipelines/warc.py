@@ -1,4 +1,4 @@
-"""Writes exchanges into WARC files: pages come as items, robots.txt by the signal.
+"""Writes exchanges into WARC files: pages come as items, all others by signals.
 
 Pipelines after this one run only once the records of a page are written, so a page that the
 frontier counts as done is archived. If the archive cannot be written, the crawl ends with one line
@@ -21,6 +21,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
@@ -29,7 +30,7 @@ from webcrawl.frontier.counters import Counters
 from webcrawl.items import Page
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
 from webcrawl.pipelines.recovery import Recovery
-from webcrawl.signals import exchange_recorded
+from webcrawl.signals import exchange_recorded, requisite_fetched
 from webcrawl.spiders.broad import BroadSpider
 from webcrawl.warc.files import About, Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
@@ -83,7 +84,7 @@ class WarcPipeline:
         files = WarcFiles(
             warc_folder(settings),
             settings.get("WARC_PREFIX") or "webcrawl",
-            settings.getint("WARC_MAX_SIZE") or 1_000_000_000,
+            read(settings, "WARC_MAX_SIZE", int) or 1_000_000_000,
             # Containers and copied machines may have one host name, and the same process IDs.
             mark=os.urandom(4).hex() if settings.get("CLUSTER") else "",
         )
@@ -95,6 +96,7 @@ class WarcPipeline:
             omit=omitter(settings.getlist("WARC_OMIT_HEADERS")),
         )
         crawler.signals.connect(pipeline.exchange_recorded, exchange_recorded)
+        crawler.signals.connect(pipeline.requisite_fetched, requisite_fetched)
         crawler.signals.connect(pipeline.response_received, signals.response_received)
         return pipeline
 
@@ -196,6 +198,10 @@ class WarcPipeline:
             "%d WARC files with %d records (%.2f MB) in %s",
             *(written.files, written.records, written.size_bytes / 1e6, self._files.folder),
         )
+
+    async def requisite_fetched(self, page: Page) -> None:
+        """A signal handler: archive a page requisite. NotArchived."""
+        await self.process_item(page)
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:
         """A signal handler: archive a robots.txt or a sitemap. The sender awaits the result."""

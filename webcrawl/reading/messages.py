@@ -30,6 +30,7 @@ class PageTask(Struct, array_like=True, tag=True, gc=False):
     url: str
     x_robots_tag: str
     refresh: str  # that header
+    is_sampled: bool  # its language is looked for
 
 
 class SitemapTask(Struct, array_like=True, tag=True):

@@ -123,9 +123,10 @@ class LargeBodies:
         url: str,
         x_robots_tag: str = "",
         refresh: str = "",
+        is_sampled: bool = False,
     ) -> Parsed:
         """What the page says. Raises GivenUp, ReadingFailed."""
-        task = PageTask(len(body), content_type, url, x_robots_tag, refresh)
+        task = PageTask(len(body), content_type, url, x_robots_tag, refresh, is_sampled)
         parsed = await self._said(host, task, body)
         assert isinstance(parsed, Parsed)
         return parsed

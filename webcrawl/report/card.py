@@ -22,6 +22,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     warc_dir: str
     report_dir: str
     version: str
+    store: str = ""  # ARCHIVE_STORE
 
 
 def write_card(jobdir: Path, card: Card) -> None:

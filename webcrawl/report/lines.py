@@ -84,10 +84,18 @@ class OutageLines:
         return ()
 
 
+def held_lines(before: str, held: str) -> tuple[str, ...]:
+    """The line for a pause of the crawl by itself, mostly none. `held`: why, "" for no pause."""
+    if bool(before) == bool(held):
+        return ()
+    return (f"    --- {held}: the crawl pauses" if held else "    --- the crawl continues",)
+
+
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
     """The six lines at the end of a crawl that took `elapsed_s`.
 
-    One more if owners have refused access, one for bot walls, and one with RECRAWL.
+    One more if owners have refused access, one for bot walls, one for page requisites, one with
+    LANGUAGES, and one with RECRAWL.
     """
 
     def rate(count: int) -> str:
@@ -107,6 +115,8 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
         f"HTTP codes: {codes}",
         *([f"Refused access: {refused}"] if refused else []),
         *([f"Bot walls in the place of pages: {by_reason(c.walls)}"] if c.walls else []),
+        *([f"Page requisites: {by_reason(c.requisites)}"] if c.requisites else []),
+        *([f"Languages of the pages looked at: {by_reason(c.languages)}"] if c.languages else []),
         *([visits_line(c)] if c.in_cycle or c.visits else []),
     ]
 

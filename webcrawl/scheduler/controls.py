@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from webcrawl.fetch.gate import Gate
+from webcrawl.fetch.gate import DISK, Gate
 from webcrawl.hub.wire import Orders
 from webcrawl.parse.urls import host_of
 from webcrawl.scheduler.pump import Pump
@@ -82,6 +82,18 @@ class Controls:
         self._pump.give_back_window()
         leased = self._pump.leased_urls()  # others are requests of a user's code
         self._gate.cut(lambda url: url in leased and has_changed(host_of(url)))
+
+    def hold(self, *, is_held: bool) -> None:
+        """Send no request while a disk is nearly full, whatever the orders are. Leases whose
+        requests are not sent go back: a lease that is out would keep WARC files here
+        (`extensions.archivestore`).
+        """
+        if is_held:
+            self._gate.shut(DISK)
+            self.give_back(lambda host: True)
+        else:
+            self._gate.open(DISK)
+            self._pump.wake()
 
     def allow_until(self, until: float, hub: int = 0) -> None:
         """Let this process ask hosts of `hub` until then (monotonic): see `fetch.gate`.

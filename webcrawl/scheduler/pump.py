@@ -24,6 +24,7 @@ from scrapy.crawler import Crawler
 from webcrawl.admission.outage import MANY
 from webcrawl.admission.runner import Admissions, broken
 from webcrawl.base import openfiles
+from webcrawl.config.build import CLOSE_GRACE_S
 from webcrawl.crawl import scrapy_private
 from webcrawl.crawl.crawl import crawl_of, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
@@ -40,7 +41,8 @@ _STAGES = {
     Step.RESOLVE: "dns",
     Step.ROBOTS: "robots",
     Step.HEAD: "head",
-    Step.SITEMAP: "robots",  # files about a site, beside its pages
+    Step.SITEMAP: "robots",  # files beside the pages
+    Step.REQUISITE: "robots",
 }
 _POLL_S = 0.25  # longest pause between two turns: each checks whether the engine is closing
 # How long a thread that runs Python code, as for a large robots.txt, makes the event loop wait at
@@ -54,8 +56,7 @@ _WARN_S = 60.0  # least time between two warnings of missing sockets
 class Pump:
     """Moves leases in both directions, in one task.
 
-    concurrency -- pages under way at most, and as many admissions
-    grace_s -- how long fetches under way may continue when the engine is closing
+    concurrency -- pages under way at most, and as many admissions, half of them of requisites
     """
 
     def __init__(
@@ -66,7 +67,6 @@ class Pump:
         outbox: Outbox,
         *,
         concurrency: int,
-        grace_s: float,
     ) -> None:
         self.outbox = outbox
         self.under_way: set[PageFetch] = set()
@@ -81,10 +81,10 @@ class Pump:
         self._outage.changed = self.wake
         self._outage.give_up = self._give_up
         self._concurrency = concurrency
-        self._grace_s = grace_s
         self._window: deque[Lease] = deque()
         self._epoch = 0  # leases that were asked for in an earlier epoch are given back
         self._admitting: dict[Lease, asyncio.Task[None]] = {}
+        self._requisites: set[Lease] = set()  # those of its leases that are of that lane
         self._stages = frontier.counters.stage_under_way
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
@@ -112,8 +112,8 @@ class Pump:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the crawl is closing, and CLOSE_GRACE is over."""
-        return self.is_closing and time.monotonic() >= self._closing_at + self._grace_s
+        """Whether the crawl is closing, and CLOSE_GRACE_S is over."""
+        return self.is_closing and time.monotonic() >= self._closing_at + CLOSE_GRACE_S
 
     @property
     def had_outage(self) -> bool:
@@ -177,7 +177,7 @@ class Pump:
 
     def _give_up(self) -> None:
         """The outage lasts too long: end the crawl, and keep all its URLs queued."""
-        logger.error("The outage has lasted for OUTAGE_TIMEOUT: the crawl ends")
+        logger.error("The outage has lasted for six hours: the crawl ends")
         self._close_spider("outage")
 
     async def _run(self) -> None:
@@ -218,6 +218,8 @@ class Pump:
         wait_s = _POLL_S
         if now >= self._no_socket_until and not (self._outage.is_on or self._gate.is_shut):
             wait_s = min(wait_s, await self._refill(now), await self._admit(now))
+            if self._frontier.has_requisites:
+                wait_s = min(wait_s, await self._admit(now, Lane.REQUISITES))
         self._count_under_way(len(self.under_way), self._admissions.client.active)
         if self._window or self._frontier.is_finished():
             scrapy_private.wake(engine)
@@ -238,23 +240,28 @@ class Pump:
             self._release_unused(leases)
         return _POLL_S if len(leases) == room else self._frontier.next_at() - now
 
-    async def _admit(self, now: float) -> float:
-        """Start admissions; seconds until a host may be ready for one."""
-        room = self._concurrency - len(self._admitting)
+    async def _admit(self, now: float, lane: Lane = Lane.ADMISSIONS) -> float:
+        """Start admissions of `lane`; seconds until a host may be ready for one."""
+        if lane is Lane.REQUISITES:
+            room = max(self._concurrency // 2, 1) - len(self._requisites)
+        else:
+            room = self._concurrency - len(self._admitting)
         if room <= 0:
             return _POLL_S
-        ready_at = self._frontier.next_at(Lane.ADMISSIONS)
+        ready_at = self._frontier.next_at(lane)
         if ready_at > now:  # no host is ready: saves the call
             return ready_at - now
         epoch = self._epoch
-        leases = await self._frontier.acquire(now, room, Lane.ADMISSIONS)
+        leases = await self._frontier.acquire(now, room, lane)
         if epoch != self._epoch:
             self._release_unused(leases)
             return 0.0
         loop = asyncio.get_running_loop()
         for lease in leases:
             self._admitting[lease] = loop.create_task(self._run_admission(lease))
-        return _POLL_S if len(leases) == room else self._frontier.next_at(Lane.ADMISSIONS) - now
+        if lane is Lane.REQUISITES:
+            self._requisites.update(leases)
+        return _POLL_S if len(leases) == room else self._frontier.next_at(lane) - now
 
     def _count_outage(self) -> None:
         """Update the counter of the seconds that our network was out."""
@@ -281,6 +288,7 @@ class Pump:
             outcome = broken(lease, time.monotonic())
         finally:
             del self._admitting[lease]
+            self._requisites.discard(lease)
             self._stages[stage] -= 1
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)
@@ -302,7 +310,7 @@ class Pump:
     # The end
 
     def _wind_down(self, now: float) -> None:
-        """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE."""
+        """The engine is closing: take no new lease, and cut fetches after CLOSE_GRACE_S."""
         if not self.is_closing:
             self._closing_at = now
             crawl_of(self._crawler).is_closing = True

@@ -35,6 +35,7 @@ from webcrawl.config.table import read
 from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
+from webcrawl.crawl.requisites import Requisites
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
 from webcrawl.fetch.exchange import Exchange
@@ -49,6 +50,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import ClientFrontier
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.reading.page import BodyReader
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import open_frontier, rules_of
 from webcrawl.scheduler.pump import Pump
@@ -73,6 +75,7 @@ class Scheduler(BaseScheduler):
         controls: Controls,
         *,
         follow: bool,
+        obeys_noarchive: bool = False,
     ) -> None:
         self._crawler = crawler
         self.frontier = frontier
@@ -90,6 +93,7 @@ class Scheduler(BaseScheduler):
         self.controls = controls
         self.holds = 0  # commands under way, during which the crawl does not end by itself
         self._follow = follow
+        self._obeys_noarchive = obeys_noarchive
         self._slices = asyncio.Lock()  # for one slice of one large page per turn of the event loop
         self._crawled_before = self._robots_before = 0  # by earlier runs
 
@@ -102,11 +106,15 @@ class Scheduler(BaseScheduler):
         frontier, orders, problem = open_frontier(crawler, scope, rules)
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
+        outlinks.requisites = frontier.counters.requisites
         # Only a spider that makes pages of all URLs can do something with those of a sitemap.
         spider: Any = crawler.spider
         outlinks.reads_sitemaps &= hasattr(type(spider), "large_bodies")
         outlinks.reads_sitemaps &= not build.is_debugging(crawler)
-        sitemaps = None
+        sitemaps = requisites = None
+        if hasattr(type(spider), "large_bodies"):
+            bodies = BodyReader(build.reading_from(settings))
+            requisites = Requisites(crawler, outlinks, bodies, spider.large_bodies).outcome
         if outlinks.reads_sitemaps:
             guesses = build.guesses_sitemaps(settings)
             counts = frontier.counters.sitemaps
@@ -119,6 +127,8 @@ class Scheduler(BaseScheduler):
             denied=scope.denied,
             gate=crawl.gate,
             sitemaps=sitemaps,
+            requisite=requisites,
+            waits=not build.is_debugging(crawler),  # a person wants the error at once
         )
         pump = Pump(
             crawler,
@@ -126,7 +136,6 @@ class Scheduler(BaseScheduler):
             admissions,
             Outbox(frontier, outlinks.url_cache),
             concurrency=build.share_of(settings),
-            grace_s=read(settings, "CLOSE_GRACE", float),
         )
         pump.problem = problem
         scheduler = cls(
@@ -137,6 +146,7 @@ class Scheduler(BaseScheduler):
             pump,
             Controls(crawl.gate, scope, pump, orders),
             follow=follow,
+            obeys_noarchive=settings.getbool("OBEY_NOARCHIVE"),
         )
         if isinstance(frontier, ClientFrontier):
             frontier.on_orders = scheduler.controls.carry_out
@@ -195,7 +205,7 @@ class Scheduler(BaseScheduler):
         if silent and self._is_unanswered():
             self._log_unanswered()
         elif reason == "outage":
-            set_fatal_error(self._crawler, "our own network was out for longer than OUTAGE_TIMEOUT")
+            set_fatal_error(self._crawler, "our own network was out for more than six hours")
         self._log_urls_left()
         return deferred_from_coro(self._pump.close())
 
@@ -301,6 +311,8 @@ class Scheduler(BaseScheduler):
         if 200 <= page.status < 300 and not page.wall:
             counters.html_pages += 1
             counters.html_bytes += page.size_bytes
+        if page.requisites and not (page.noarchive and self._obeys_noarchive):
+            page_fetch.requisites += tuple(self._outlinks.of_requisites(page.requisites, link))
         if not self._follow:
             return True
         if page.redirect_to:

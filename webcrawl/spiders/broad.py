@@ -8,7 +8,6 @@ and override `parse` (docs/extending.md).
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -25,27 +24,25 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
+from webcrawl.crawl.answers import compare, note_signals, page_of
 from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error
-from webcrawl.crawl.earlier import capture_before
 from webcrawl.crawl.page_fetch import PageFetch, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.frontier.counters import REFUSED_ACCESS
-from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
-from webcrawl.items import Original, Page
+from webcrawl.items import Page
 from webcrawl.parse.charset import PRESCAN_BYTES, sniff
 from webcrawl.parse.maintext import digest
-from webcrawl.parse.ownersignals import bounded, header_directives, header_signals
-from webcrawl.parse.page import ParsedPage, media_type_of
+from webcrawl.parse.ownersignals import bounded, header_signals
+from webcrawl.parse.page import ParsedPage
 from webcrawl.parse.urls import host_of, redirect_target
 from webcrawl.reading.page import BodyReader, Parsed
 from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.report.console import console_from
 from webcrawl.signals import fetches_cut
 from webcrawl.spiders.seeds import BadSeed, SeedSource
-from webcrawl.warc.records import LARGE_BYTES, payload_digest, raw_digest, warc_date
 
 SEEDS_PER_BATCH = 1000  # read by the thread in one go
 SEEDS_PER_PUT = 250  # about 5 ms of the event loop's time
@@ -113,6 +110,7 @@ class BroadSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl_arguments = args, kwargs  # for the crawl's other processes
+        crawler.signals.connect(spider._opened, signals.spider_opened)
         crawler.signals.connect(spider._fetches_cut, fetches_cut)
         crawler.signals.connect(spider._closed, signals.spider_closed)
         return spider
@@ -139,6 +137,10 @@ class BroadSpider(Spider):
         """A signal handler. At the end of the crawl, pages are not read any more."""
         if urls is None:
             self.large_bodies.give_up()
+
+    def _opened(self) -> None:
+        """A signal handler. Loads the model of languages, if any, before the first page."""
+        _ = self._bodies
 
     async def _closed(self) -> None:
         """A signal handler."""
@@ -238,12 +240,10 @@ class BroadSpider(Spider):
         """
         assert page_fetch.lease.link is not None
         visit = page_fetch.lease.visit
-        if len(exchange.body) <= LARGE_BYTES:
-            digested = payload_digest(exchange)
-        else:
-            digested = await asyncio.to_thread(payload_digest, exchange)
-        page = _new_page(response, exchange, page_fetch.lease.link, digested)
-        self._note_signals(page, response)
+        page = await page_of(exchange, page_fetch.lease.link, _content_type(response))
+        page.url, page.status, page.size_bytes = response.url, response.status, len(response.body)
+        agents = self._bodies.options.agent, *self._bodies.options.also
+        note_signals(page, exchange, agents)
         if exchange.wall:
             page.wall = exchange.wall
         elif exchange.is_not_modified:
@@ -252,43 +252,43 @@ class BroadSpider(Spider):
             location = response.headers.get("Location") or b""
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300:
-            await self._read_body(page, response, exchange)
+            is_sampled = page_fetch.lease.is_sampled
+            await self._read_body(page, response, exchange, is_sampled=is_sampled)
             page.unchanged = is_unchanged(visit, page)
         elif response.status in REFUSED_ACCESS and response.body:  # it may say how to get access
-            parsed, _ = await self._parsed(page, response, exchange)
-            page.signals += parsed.signals
+            parsed = await self._parsed(page, response, exchange)
+            page.signals += parsed.page.signals
         if page.signals:
             page.signals = bounded(page.signals)
         return page
 
-    def _note_signals(self, page: Page, response: Response) -> None:
-        """What the owner says in the headers about the use of the page."""
-        assert page.exchange is not None
-        page.signals = header_signals(page.exchange.headers)
-        if page.signals:
-            agents = ("robots", self._bodies.options.agent, *self._bodies.options.also)
-            page.noarchive = "noarchive" in header_directives(_x_robots_tag(response), agents)
-
-    async def _read_body(self, page: Page, response: Response, exchange: Exchange) -> None:
-        """The content-seen test, the links, and what later visits compare.
+    async def _read_body(
+        self, page: Page, response: Response, exchange: Exchange, *, is_sampled: bool
+    ) -> None:
+        """The content-seen test, the links, what later visits compare, and the language.
 
         A duplicate is read too: its URL differs, so its relative links are other URLs.
         """
         if response.body:
-            await self._compare(page, exchange, response.body)
+            await compare(self._crawl, page, exchange, response.body)
         elif not _refresh(exchange):
             page.simhash = digest(b"") if self._bodies.options.revisits else None
             return
-        parsed, page.simhash = await self._parsed(page, response, exchange)
+        parsed, page.simhash, page.detected_language = await self._parsed(
+            page, response, exchange, is_sampled
+        )
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.title = parsed.title
         page.links = parsed.links
+        page.requisites = parsed.requisites
         page.links_found = parsed.found
         page.noarchive |= parsed.noarchive
         page.signals += parsed.signals
 
-    async def _parsed(self, page: Page, response: Response, exchange: Exchange) -> Parsed:
+    async def _parsed(
+        self, page: Page, response: Response, exchange: Exchange, is_sampled: bool = False
+    ) -> Parsed:
         """What the body says. One that takes long is read in another process.
 
         A user's own parser (PARSERS) may fail: then the page is kept, without links.
@@ -296,11 +296,11 @@ class BroadSpider(Spider):
         body, bodies = response.body, self._bodies
         # Deviation: browsers sniff; HTML is their usual guess.
         content_type = _content_type(response) or "text/html"
-        what = body, content_type, page.url, _x_robots_tag(response), _refresh(exchange)
+        about = content_type, page.url, _x_robots_tag(response), _refresh(exchange), is_sampled
         try:
             if bodies.reads_quickly(body, page.content_type or "text/html"):
-                return bodies.read(*what)
-            return await self._read_large(response, host_of(page.url), *what)
+                return bodies.read(body, *about)
+            return await self._read_large(response, host_of(page.url), body, *about)
         except CloseSpider:
             raise
         except Exception as error:
@@ -336,43 +336,6 @@ class BroadSpider(Spider):
             self.logger.error(line, page.content_type, page.url, error.trace)
         else:
             self.logger.warning("%s is kept without its links: %s", page.url, error)
-
-    async def _compare(self, page: Page, exchange: Exchange, body: bytes) -> None:
-        """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
-        if page.payload_digest and exchange.payload is exchange.body:
-            digest = raw_digest(page.payload_digest)
-        elif len(body) <= LARGE_BYTES:
-            digest = hashlib.sha1(body, usedforsecurity=False).digest()
-        else:
-            sha1 = await asyncio.to_thread(hashlib.sha1, body, usedforsecurity=False)
-            digest = sha1.digest()
-        original = Original(exchange.url, exchange.started_time, page.payload_digest)
-        assert self._crawl.frontier is not None
-        page.original = await self._crawl.frontier.content_seen(digest, original)
-        if page.original is not None and page.original.url != exchange.url:
-            page.duplicate_of = page.original.url
-        if self._crawl.earlier is not None and page.payload_digest:
-            page.original = await capture_before(self._crawl, page, exchange) or page.original
-
-
-def _new_page(response: Response, exchange: Exchange, link: Link, digested: str) -> Page:
-    """The Page of an answer whose body is not read yet."""
-    page = Page(
-        url=response.url,
-        status=response.status,
-        content_type=media_type_of(_content_type(response)),
-        size_bytes=len(response.body),
-        depth=link.depth,
-        redirects=link.redirects,
-        via=link.via,
-        ip=exchange.ip,
-        fetched_at=warc_date(exchange.started_time)[:-1] + "+00:00",
-        fetch_s=round(exchange.total_s, 6),
-        truncated=exchange.truncated,
-        payload_digest=digested,
-    )
-    page.exchange = exchange
-    return page
 
 
 def _content_type(response: Response) -> str:

@@ -15,5 +15,7 @@ libraries that only tools need are the extra `tools` of the package.
 - `wacz`: the WARC files of a crawl as a WACZ, one file to hand on.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
 - `template`: the HTML of `report` and `botpage`. `progress`: the bar of `wacz` and `corpus`.
+  `words`: the text and the tokens of a page, for `report` and `wacz`. `pool`: the processes of
+  `report` and `corpus`.
 - `settingspage`, without a command: docs/settings.md.
 """

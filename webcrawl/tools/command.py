@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from scrapy.commands import ScrapyCommand
-
-INTERRUPTED = 130  # exit code, as shells say it of SIGINT
+from scrapy.exceptions import UsageError
 
 
 class Command(ScrapyCommand):
@@ -19,3 +18,10 @@ class Command(ScrapyCommand):
         """Say what is wrong; the command goes on, and ends with `exitcode`."""
         print(line, file=sys.stderr)
         self.exitcode = exitcode
+
+
+class WrongUse(UsageError):  # noqa: N818  (Scrapy's name of its kind)
+    """A mistake of the user, in one line: exit code 2, without the list of options."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line, print_help=False)

@@ -7,7 +7,7 @@ Knows nothing of Scrapy. In the order in which to read it:
   (fields for HTTP and TLS), `members` (gzip), `files` (names, locks, rotation, durability),
   `writer` (the same from an event loop).
 - Write its line of the index: `surt` (the key), `cdxj` (the line), `index` (the sorted file).
-- After a kill: `recovery`, `captures` (what the records of a file say).
+- Read: `reader` (records), `captures` (answers with their metadata). After a kill: `recovery`.
 
-`webcrawl.tools.warccheck` reads and checks the files.
+`webcrawl.tools.warccheck` checks the files.
 """

@@ -1,63 +1,64 @@
-"""Reads records as they begin: their fields, the lines of their block; and the captures of a WARC
-file that this project has written.
+"""From the records of a WARC file to its captures: answers, each with its metadata record.
 
-Reads only: after a kill `crawl.lost` makes lines of the crawl log of the captures.
+The metadata record that names an answer in WARC-Concurrent-To belongs to it, if it comes before the
+next answer: so all writers do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, Literal, NamedTuple, Protocol
 
-from webcrawl.warc.members import whole_members
+from webcrawl.warc.reader import Broken, Record, read_records
 
-_TYPE = b"WARC/1.1\r\nWARC-Type: "
-_ANSWERS = (_TYPE + b"response\r\n", _TYPE + b"revisit\r\n")
-_ABOUT = (_TYPE + b"warcinfo\r\n", _TYPE + b"resource\r\n")  # of the file, not of a capture
-_METADATA = _TYPE + b"metadata\r\n"
-_URIS = {"warc-target-uri", "warc-refers-to-target-uri"}  # of wget, by WARC 1.0: <http://a/>
 PART_OF = "isPartOf"  # of a warcinfo record: the collection, and the ID of the crawl
 
-Fields = dict[str, str]  # of a record, names in lower case
+
+class Openable(Protocol):
+    """A path, or a file of a store."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO: ...
 
 
 class Archived(NamedTuple):
     """A response or revisit record, and the block of its capture's metadata record, if it has one.
 
-    `block` may end after the HTTP head, `metadata` after a MiB. `is_cut`: the file ends with this
-    record, so the others of its capture are missing.
+    `is_cut`: the records end with this one, so the others of its capture are missing.
     """
 
-    offset: int
-    fields: Fields
-    block: bytes
+    record: Record
     metadata: bytes
     is_cut: bool
 
 
-def is_answer(start: bytes) -> bool:
-    """Whether the record that begins with `start` is a response or a revisit."""
-    return start.startswith(_ANSWERS)
+def captures(records: Iterable[Record | Broken]) -> Iterator[Archived | Broken | Record]:
+    """The answers among `records`; as they are the broken parts, and those that belong to none."""
+    last: Archived | None = None
+    for record in records:
+        if isinstance(record, Broken):
+            yield record
+        elif record.is_answer:
+            if last is not None:
+                yield last
+            last = Archived(record, b"", is_cut=True)
+        else:
+            last = last and last._replace(is_cut=False)
+            if record.type == "metadata":
+                if last and record.fields.get("warc-concurrent-to") == last.record.id:
+                    last = last._replace(metadata=record.block)
+            elif record.type != "request":
+                yield record
+    if last is not None:
+        yield last
 
 
-def is_about_file(start: bytes) -> bool:
-    """Whether the record that begins with `start` is of its file: no part of a capture."""
-    return start.startswith(_ABOUT)
-
-
-def fields_and_block(start: bytes) -> tuple[Fields, bytes]:
-    """The fields of the record that begins with `start`, and its block as far as `start` has it.
-
-    Deviation: a folded line is not joined; writers fold none of the fields that are read.
-    """
-    head, _, block = start.partition(b"\r\n\r\n")
-    lines = head.decode("utf-8", "replace").split("\r\n")
-    pairs = (line.partition(":") for line in lines)
-    fields = {name.lower(): value.strip() for name, _, value in pairs}
-    for name in _URIS & fields.keys():
-        fields[name] = fields[name].strip("<>")
-    return fields, block
+def captures_in(path: Path) -> Iterator[Archived]:
+    """The answers in a file, in order, up to the first torn record. OSError. 2 s for 1 GB."""
+    with path.open("rb") as file:
+        whole = takewhile(lambda each: isinstance(each, Record), read_records(file))
+        yield from (each for each in captures(whole) if isinstance(each, Archived))
 
 
 def lines_of(block: bytes) -> list[tuple[str, str]]:
@@ -66,37 +67,16 @@ def lines_of(block: bytes) -> list[tuple[str, str]]:
     return [(name.strip(), value.strip()) for name, _, value in pairs]
 
 
-def crawls_of(path: Path) -> list[str]:
+def crawls_of(path: Openable) -> list[str]:
     """The values of isPartOf in the warcinfo record of a file; [] without one, and of a file that
     has just been renamed or removed. OSError.
     """
     try:
         with path.open("rb") as file:
-            first = next(whole_members(file), None)
+            first = next(read_records(file), None)
     except FileNotFoundError:
         return []
-    if first is None or not is_about_file(first.start):
+    if not isinstance(first, Record) or first.type != "warcinfo":
         return []
-    return [value for name, value in lines_of(fields_and_block(first.start)[1]) if name == PART_OF]
-
-
-def captures(path: Path) -> Iterator[Archived]:
-    """The answers in a file, in order, up to the first torn record. OSError.
-
-    2 s for 1 GB. Memory: that of `whole_members`, and the start of one record.
-    """
-    answer: Archived | None = None
-    with path.open("rb") as file:
-        for member in whole_members(file):
-            if is_answer(member.start):
-                if answer is not None:
-                    yield answer
-                answer = Archived(member.offset, *fields_and_block(member.start), b"", is_cut=True)
-            elif answer is not None:
-                answer = answer._replace(is_cut=False)
-                if member.start.startswith(_METADATA):
-                    fields, block = fields_and_block(member.start)
-                    if fields.get("warc-concurrent-to") == answer.fields.get("warc-record-id"):
-                        answer = answer._replace(metadata=block)
-    if answer is not None:
-        yield answer
+    names = lines_of(first.block)
+    return [value for name, value in names if name.lower() == PART_OF.lower()]

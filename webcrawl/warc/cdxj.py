@@ -23,13 +23,13 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import NamedTuple
 
 from webcrawl.fetch.http1 import parse_headers
+from webcrawl.warc.payload import head_size
 from webcrawl.warc.records import Capture, digest, target_uri, warc_date
 from webcrawl.warc.surt import surt
 
 _REVISIT = "warc/revisit"  # in place of a type
 _TYPE = re.compile(rb"[^;\s]*")
 _STATUS = re.compile(rb"\S+[ \t]+(\d{3})")
-_HEAD_END = re.compile(rb"\n\r?\n")
 
 
 class Answer(NamedTuple):
@@ -97,14 +97,6 @@ def answer_of_record(
 def is_not_modified(profile: str) -> bool:
     """Whether a revisit of `profile` is a 304 (WARC 1.0 and 1.1, 6.7.3)."""
     return profile.endswith("/revisit/server-not-modified")
-
-
-def head_size(block: bytes) -> int:
-    """Bytes of the HTTP head at the start of `block`, with its blank line. Lines may end with LF
-    alone, as some servers send.
-    """
-    end = _HEAD_END.search(block)
-    return end.end() if end else len(block)
 
 
 def _mime(content_type: bytes) -> str:

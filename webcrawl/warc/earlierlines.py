@@ -33,13 +33,15 @@ class EarlierError(Exception):
     """An index of DEDUP_INDEX cannot be used. One line for the user."""
 
 
-class _Fields(msgspec.Struct):
+class Fields(msgspec.Struct):
     """The fields of a line that are read. Other writers may have other types."""
 
     url: Any = None
     digest: Any = None
     mime: Any = None
+    status: Any = None
     method: Any = "GET"
+    filename: Any = None
 
 
 class Entry(NamedTuple):
@@ -50,7 +52,7 @@ class Entry(NamedTuple):
     url: bytes
 
 
-_read_fields = msgspec.json.Decoder(_Fields).decode
+_read_fields = msgspec.json.Decoder(Fields).decode
 
 
 class Lines:
@@ -92,6 +94,18 @@ class Lines:
         """The error for the line that was yielded last."""
         return EarlierError(f"{self.path}, line {line or self.line}: {reason}")
 
+    def fields(self, line: bytes) -> tuple[bytes, Fields] | None:
+        """Time and fields of `line`; None for a header or blank line. EarlierError."""
+        if not line.strip() or line.startswith(b"!"):  # "!meta" of ZipNum, "!OpenWayback-CDXJ"
+            return None
+        _, time, data = (*line.split(b" ", 2), b"", b"")[:3]
+        if not _time(time):
+            raise self.broken("no CDXJ: a key, a time of 14 digits and a JSON object were expected")
+        try:
+            return time, _read_fields(data)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise self.broken(f"no CDXJ: {error}") from None
+
     def entry(self, line: bytes) -> Entry | None:
         """The entry of `line`; None if no revisit record may refer to it. EarlierError. 1.5 µs.
 
@@ -99,19 +113,11 @@ class Lines:
         SHA-1; for another method than GET, which a replay finds by another key; for a URL that is
         not http or https; for a header or blank line.
         """
-        if not line.strip() or line.startswith(b"!"):  # "!meta" of ZipNum, "!OpenWayback-CDXJ"
-            return None
-        _, time, data = (*line.split(b" ", 2), b"", b"")[:3]
-        if not _time(time):
-            raise self.broken("no CDXJ: a key, a time of 14 digits and a JSON object were expected")
-        try:
-            fields = _read_fields(data)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise self.broken(f"no CDXJ: {error}") from None
-        return _entry_of(fields, time)
+        found = self.fields(line)
+        return found and _entry_of(*found)
 
 
-def _entry_of(fields: _Fields, time: bytes) -> Entry | None:
+def _entry_of(time: bytes, fields: Fields) -> Entry | None:
     url, digest = fields.url, fields.digest
     if fields.mime == "warc/revisit" or fields.method != "GET":
         return None

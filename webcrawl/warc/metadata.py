@@ -45,12 +45,12 @@ def _present(lines: tuple[Line, ...]) -> list[Line]:
 def _fetch(page: Page, exchange: Exchange) -> tuple[Line, ...]:
     """How the crawl found the page (no line for a seed), its times, and its connection.
 
-    Deviation: hopsFromSeed has one L per link, then one R per redirect in a row. Heritrix has them
-    in the order in which they were followed.
+    Deviation: hopsFromSeed has one L per link, then one E per hop from a page to a requisite, then
+    one R per redirect in a row. Heritrix has them in the order in which they were followed.
     """
     times = (
         ("via", page.via),
-        ("hopsFromSeed", "L" * page.depth + "R" * page.redirects),
+        ("hopsFromSeed", "L" * page.depth + "E" * page.embeds + "R" * page.redirects),
         ("fetchTimeMs", f"{exchange.total_s * 1000:.0f}"),
         ("dnsTimeMs", f"{exchange.dns_s * 1000:.0f}"),
         ("connectTimeMs", f"{exchange.connect_s * 1000:.0f}"),
@@ -77,6 +77,7 @@ def _content(page: Page, exchange: Exchange) -> tuple[Line, ...]:
         ("cached", "true" if exchange.cached else ""),
         ("bodyReplaced", "true" if exchange.body_replaced else ""),
         ("charsetForLinkExtraction", page.charset),
+        ("detectedLanguage", page.detected_language),
         ("decodeProblem", exchange.decode_problem),
         ("unchanged", "true" if page.unchanged else ""),
         ("duplicateOf", page.duplicate_of),

@@ -1,4 +1,5 @@
-"""Removes chunk framing from bodies, for payload digests (WARC 1.1, 5.9) and for readers.
+"""Removes chunk framing from bodies, for payload digests (WARC 1.1, 5.9), and reads archived
+HTTP messages.
 
 Linear in the body's size. A chunk costs 0.5 µs, so a body of many tiny chunks belongs in a thread,
 not in the event loop.
@@ -11,8 +12,9 @@ from typing import NamedTuple
 
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.fetch.http1 import Headers, list_values, transfer_codings
+from webcrawl.fetch.http1 import Headers, list_values, parse_headers, transfer_codings
 
+_HEAD_END = re.compile(rb"\n\r?\n")
 _CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]+)[^\n]*\n")
 
 
@@ -37,16 +39,42 @@ def unchunked(body: bytes) -> Unchunked:
     return Unchunked(bytes(data), False)
 
 
-def payload_of(body: bytes, headers: Headers, size_max: int) -> bytes:
-    """An archived body without chunks and content codings, at most `size_max` bytes of it.
+class Message(NamedTuple):
+    """An archived HTTP message. `head` ends with its blank line, `body` is as sent."""
 
-    What does not fit its framing or its coding stays as it is: some writers store bodies decoded,
-    and a server may name framing that it does not send.
+    head: bytes
+    headers: Headers
+    body: bytes
+
+    def header(self, name: bytes) -> str:
+        """The first value of a header; "" without it."""
+        return next((value.decode("latin-1") for each, value in self.headers if each == name), "")
+
+    def payload(self, size_max: int) -> bytes:
+        """The body without chunks and content codings, at most `size_max` bytes of it.
+
+        What does not fit its framing or its coding stays as it is: some writers store bodies
+        decoded, and a server may name framing that it does not send.
+        """
+        body = self.body
+        if b"chunked" in transfer_codings(self.headers):
+            whole = unchunked(body)
+            body = whole.data if whole.data or whole.is_whole else body
+        return decode(body, self.headers, size_max).payload[:size_max]
+
+
+def message_of(block: bytes) -> Message:
+    """The message in the block of a record. O(size)."""
+    head = block[: head_size(block)]
+    return Message(head, parse_headers(head), block[len(head) :])
+
+
+def head_size(block: bytes) -> int:
+    """Bytes of the HTTP head at the start of `block`, with its blank line. Lines may end with LF
+    alone, as some servers send.
     """
-    if b"chunked" in transfer_codings(headers):
-        whole = unchunked(body)
-        body = whole.data if whole.data or whole.is_whole else body
-    return decode(body, headers, size_max).payload[:size_max]
+    end = _HEAD_END.search(block)
+    return end.end() if end else len(block)
 
 
 def without_chunks(exchange: Exchange) -> bytes:

@@ -16,12 +16,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from webcrawl.warc.captures import fields_and_block, is_about_file, is_answer
 from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.files import OPEN, lock, new_index, publish
 from webcrawl.warc.index import index_path
-from webcrawl.warc.members import Member, content, whole_members
-from webcrawl.warc.records import digest_of_stream
+from webcrawl.warc.members import content
+from webcrawl.warc.reader import Broken, Record, read_records
+from webcrawl.warc.records import digest, digest_of_stream
 
 _STEM = r"(.+-\d{14}-\d{5,}-\w*-\d+)"
 _OURS = re.compile(_STEM + r"\.warc\.gz" + re.escape(OPEN))
@@ -49,8 +49,8 @@ def recover(folder: Path) -> list[Recovered]:
     """Recover the files of dead runs in `folder`, and write an index for each. OSError.
 
     Cost: three MiB of memory, and one more for the index; about 2 s for 1 GB of records, and 3 s
-    for the 100,000 lines of their index. Records without a payload digest are read once more for
-    their lines.
+    for the 100,000 lines of their index. Large records without a payload digest are read once more
+    for their lines.
     """
     names = sorted(folder.iterdir()) if folder.is_dir() else []
     found = [_recover_one(path) for path in names if _OURS.fullmatch(path.name)]
@@ -74,12 +74,13 @@ def _recover_one(open_path: Path) -> Recovered | None:
         if path.exists():
             return None  # both NAME and NAME.open exist: a user must choose one
         records = captured = end = 0
-        for member in whole_members(file):
+        for record in read_records(file):
+            if isinstance(record, Broken):
+                break
             records += 1
-            captured += not is_about_file(member.start)
-            end = member.end
-            # Only the records of this project are taken apart.
-            if is_answer(member.start) and (line := index_line(open_path, path.name, member)):
+            captured += record.type not in ("warcinfo", "resource")
+            end = record.offset + record.size_bytes
+            if line := index_line(open_path, path.name, record):
                 index.make_room()
                 index.add(line)
         size_bytes = os.fstat(file.fileno()).st_size
@@ -94,26 +95,23 @@ def _recover_one(open_path: Path) -> Recovered | None:
         return Recovered(open_path, path, records, size_bytes - end)
 
 
-def index_line(file_path: Path, filename: str, member: Member) -> bytes | None:
+def index_line(file_path: Path, filename: str, record: Record) -> bytes | None:
     """The line of an index for a record of the file at `file_path`, which is or will be called
     `filename`; None if the index has no such line.
     """
-    fields, block = fields_and_block(member.start)
-    start = len(member.start) - len(block)
-    try:
-        length = int(fields.get("content-length", ""))
-    except ValueError:
-        return None
 
     def digest_from(offset: int) -> str:
+        if record.is_whole:
+            return digest(record.block[offset:])
+        start = len(record.head)
         with file_path.open("rb") as file:
-            pieces = content(file, member.offset)
-            return digest_of_stream(pieces, start + offset, start + length)
+            pieces = content(file, record.offset)
+            return digest_of_stream(pieces, start + offset, start + record.length)
 
-    answer = answer_of_record(fields, block[:length], digest_from)
-    if answer is None:
+    if not record.is_answer:
         return None
-    return cdxj_line(answer, filename, member.offset, member.end - member.offset)
+    answer = answer_of_record(record.fields, record.block, digest_from)
+    return answer and cdxj_line(answer, filename, record.offset, record.size_bytes)
 
 
 def _is_still_there(fd: int, path: Path) -> bool:

@@ -34,6 +34,7 @@ from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
+from webcrawl.frontier.host import Host
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.state import Given
@@ -43,6 +44,7 @@ from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
 ACTIVE_HOSTS_MAX = 20_000
+_NO_HOSTS: frozenset[Host] = frozenset()
 
 T = TypeVar("T")
 
@@ -189,6 +191,9 @@ class LocalFrontier(Frontier):
     def unlogged_since(self) -> float:
         return self._state.unlogged_since
 
+    async def logged_until(self, now: float) -> float:
+        return await self._run(lambda: self._state.logged_until(now), moves=False)
+
     async def log_lost(self, lines: Sequence[bytes]) -> None:
         await self._run(lambda: self._state.log_lost(lines), moves=False)
 
@@ -305,6 +310,7 @@ class LocalFrontier(Frontier):
     def _publish(self) -> None:
         self._next_at = self._state.next_at()
         self._finished = self._state.is_finished()
+        self.has_requisites = self._state.with_requisites != _NO_HOSTS  # saves a call of `bool`
         if self._has_mail:
             self.outbox, self.inbox = self._state.outbox, self._state.inbox
             self.fresh = self._state.fresh

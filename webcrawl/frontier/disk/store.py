@@ -29,7 +29,9 @@ from webcrawl.frontier.disk.rowline import RowLine
 from webcrawl.frontier.disk.seenrows import RecentRows, SeenRows
 from webcrawl.frontier.disk.visitrows import VisitRows
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.languages import HostLanguages
+from webcrawl.frontier.lease import REQUISITE, Link
+from webcrawl.frontier.requisites import name_of
 from webcrawl.frontier.store import Numbers, UrlStatus
 from webcrawl.items import Original
 from webcrawl.parse.jointrules import read_rules
@@ -112,6 +114,9 @@ class Store:
         via = "" if outcome in _REFUSED_WHEN_FOUND else link.via
         time = int(now + self.utc_s)
         status = UrlStatus(outcome, time, link.depth, link.redirects, via, duplicate_of)
+        if link.sitemap <= REQUISITE:
+            self.seen.keep(name_of(link), rows.encode(status))
+            return
         if self.visits is not None:  # a user's own request may end while the page is in the cycle
             before = self.seen.status(link.url)
             if before is not None and before.visit_ms:
@@ -119,8 +124,13 @@ class Store:
         self.seen.keep(link.url, rows.encode(status))
 
     def counts(self, kind: str) -> Counts:
-        """The numbers of one kind ("caps", "pages", "sitemaps"), by name."""
+        """The numbers of one kind ("caps", "pages", "sitemaps", "turns"...), by name."""
         return _Counts(self._db, rows.COUNT + kind.encode() + b" ")
+
+    @cached_property
+    def languages(self) -> HostLanguages:
+        """Which hosts have wanted pages, for LANGUAGES."""
+        return HostLanguages(self.counts("languages"))
 
     def original(self, content: bytes) -> Original | None:
         """The first page with `content`, a digest or a prefixed digest (`contents`)."""

@@ -79,24 +79,20 @@ class Command(command.Command):
         checked = settings.copy()
         checked.setdict(_UNUSED, "cmdline")
         if problems := check(checked):
-            print(*problems, sep="\n", file=sys.stderr)
-            self.exitcode = 2
+            self.fail("\n".join(problems), 2)
             return
         try:
             self._write(settings, opts)
         except KeyFileError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 2
+            self.fail(error, 2)
         except OSError as error:
-            print(f"{opts.to} cannot be written: {error}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{opts.to} cannot be written: {error}", 1)
 
     def _make_key(self, path: Path) -> None:
         try:
             key = new_key(path)
         except OSError as error:
-            print(f"{path} cannot be made: {error.strerror}", file=sys.stderr)
-            self.exitcode = 2
+            self.fail(f"{path} cannot be made: {error.strerror}", 2)
             return
         print(f"{path} has a new private key, {thumbprint(key.public_key())}. Keep it secret.")
         print(f"Crawl with BOT_AUTH_KEY={path}, and BOT_AUTH_AGENT=the URL of its directory.")

@@ -9,13 +9,15 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import duckdb
-from scrapy.exceptions import UsageError
 
-from webcrawl.base.wording import counted, printable
+from webcrawl.base.wording import INTERRUPTED, counted, printable
+from webcrawl.config.kinds import SettingError
+from webcrawl.config.languagemodel import codes_of, model_path
 from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
 from webcrawl.tools.progress import bar_of_bytes
+from webcrawl.tools.stored import NoStoreError, named_files
 
 WRONG = 2  # exit code for files, folders and options that cannot be used
 _TEXTS = {"all": ("text",), "main": ("main_text",), "both": ("text", "main_text")}
@@ -31,7 +33,8 @@ class Command(command.Command):
     def long_desc(self) -> str:
         return (
             "writes a Parquet file of captures for each WARC file, and one of hosts, into DIR."
-            " Reads files of any writer. A command that was stopped goes on where it was if it is"
+            " Reads files of any writer, also those of an object store: s3://bucket/prefix, or a"
+            " file there. A command that was stopped goes on where it was if it is"
             " given again. docs/corpus.md describes the columns."
         )
 
@@ -58,18 +61,18 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args or not opts.output:
-            raise UsageError("give one or more WARC files, and -o DIR", print_help=False)
+            raise command.WrongUse("give one or more WARC files, and -o DIR")
         texts, filters = _texts(opts), _filters(opts)
         folder = Path(opts.output)
         try:
-            warcs, logs = [Path(each) for each in args], [Path(each) for each in opts.log]
-            plan = plan_of(warcs, logs, opts.crawl, texts, filters)
+            warcs = [file for each in args for file in named_files(each, ".warc.gz")]
+            plan = plan_of(warcs, opts.log, opts.crawl, texts, filters, self._model())
             has_been_made = is_made(plan, folder)
             if not has_been_made:
                 total = sum(size for _, size in plan.warcs)
                 with bar_of_bytes(counted(len(warcs), "WARC file"), total) as progress:
                     summary = make_corpus(plan, folder, progress)
-        except CorpusError as error:
+        except (CorpusError, NoStoreError, SettingError) as error:
             self.fail(str(error), WRONG)
         except BrokenProcessPool:
             self.fail("a process was ended from outside; the same command goes on", 1)
@@ -78,12 +81,20 @@ class Command(command.Command):
         except OSError as error:
             self.fail(f"{error.filename or folder}: {error.strerror}", 1)
         except KeyboardInterrupt:
-            self.fail("interrupted; the same command goes on", command.INTERRUPTED)
+            self.fail("interrupted; the same command goes on", INTERRUPTED)
         else:
             if has_been_made:
                 print(f"{folder} has this corpus already")
             else:
                 self._report(folder, summary)
+
+    def _model(self) -> str:
+        """The file of LANGUAGE_MODEL, which can be loaded. SettingError."""
+        assert self.settings is not None
+        model = model_path(self.settings)
+        if model:
+            codes_of(model)
+        return model
 
     def _report(self, folder: Path, summary: Summary) -> None:
         counts = summary.counts
@@ -91,8 +102,7 @@ class Command(command.Command):
             print(printable(problem), file=sys.stderr)
         if counts.broken:
             broken = counted(counts.broken, "broken record")
-            print(f"{broken} left out; {len(summary.problems)} named above", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{broken} left out; {len(summary.problems)} named above", 1)
         print(
             f"{folder}: {counted(summary.written, 'capture')} of {counts.captures:,},"
             f" {counted(summary.pages, 'page')} with text;"
@@ -103,25 +113,23 @@ class Command(command.Command):
 
 def _texts(opts: argparse.Namespace) -> Texts:
     if opts.format and not opts.text:
-        raise UsageError(
-            "--format is of the texts: give --text all, main or both", print_help=False
-        )
+        raise command.WrongUse("--format is of the texts: give --text all, main or both")
     if opts.format == "wet" and opts.text == "both":
-        raise UsageError("a WET record has one text: give --text all or main", print_help=False)
+        raise command.WrongUse("a WET record has one text: give --text all or main")
     return Texts(_TEXTS.get(opts.text, ()), opts.format or "parquet")
 
 
 def _filters(opts: argparse.Namespace) -> Filters:
     for signal in opts.without:
         if not _SIGNAL.fullmatch(signal):
-            raise UsageError(f"--without {printable(signal)} is not a signal, such as noindex or"
-                             " train-ai=n", print_help=False)  # fmt: skip
+            text = "is not a signal, such as noindex or train-ai=n"
+            raise command.WrongUse(f"--without {printable(signal)} {text}")
     languages = tuple(sorted(filter(None, opts.language.replace(" ", "").split(","))))
     for code in languages:
         if not re.fullmatch("[a-z]{3}", code):
-            raise UsageError(f"--language {printable(code)} is not ISO 639-3, such as por",
-                             print_help=False)  # fmt: skip
+            text = "is not ISO 639-3, such as por"
+            raise command.WrongUse(f"--language {printable(code)} {text}")
     if opts.min_words < 0:
-        raise UsageError("--min-words is negative", print_help=False)
+        raise command.WrongUse("--min-words is negative")
     without = tuple(sorted(opts.without))
     return Filters(opts.superseded, languages, opts.min_words, opts.no_duplicates, without)

@@ -11,17 +11,10 @@ The name `.unfinished` marks a file that is being written.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import resource
 import shutil
-import signal
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from functools import partial
 from itertools import chain
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
 import duckdb
@@ -40,26 +33,37 @@ from webcrawl.tools.corpus.parts import (
     write_part,
 )
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
+from webcrawl.tools.pool import in_processes
 from webcrawl.tools.progress import Progress
+from webcrawl.tools.stored import (
+    StoredFile,
+    fetch_files,
+    is_stored,
+    located,
+    size_of,
+    stored_logs,
+)
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
 _DATABASE = "resolved.duckdb"
-DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
 
 
 class CorpusError(Exception):
     """The files or the folder cannot be used. One line for the user."""
 
 
-class Plan(msgspec.Struct):
-    """What a corpus is made of. `warcs`: path and size of each, by name."""
+class Plan(msgspec.Struct, omit_defaults=True):
+    """What a corpus is made of. `warcs`: path and size of each, by name. `model`: of languages, the
+    user's; None: the packaged one.
+    """
 
     warcs: list[tuple[str, int]]
     logs: list[str]
     crawl: str
     texts: Texts
     filters: Filters
+    model: tuple[str, int] | None = None
 
 
 class Summary(msgspec.Struct):
@@ -73,14 +77,21 @@ class Summary(msgspec.Struct):
 
 
 def plan_of(
-    warcs: Sequence[Path], log_folders: Sequence[Path], crawl: str, texts: Texts, filters: Filters
+    warcs: Sequence[Path | StoredFile],
+    log_folders: Sequence[str],
+    crawl: str,
+    texts: Texts,
+    filters: Filters,
+    model: str = "",
 ) -> Plan:
-    """CorpusError: two files have one name, or one cannot be read."""
+    """CorpusError: two files have one name, or one cannot be read. NoStoreError. `model`: can be
+    loaded.
+    """
     found: dict[str, tuple[str, int]] = {}
     for path in warcs:
         try:
             with path.open("rb"):
-                size_bytes = path.stat().st_size
+                size_bytes = size_of(path)
         except OSError as error:
             raise CorpusError(f"{path}: {error.strerror}") from None
         stem = stem_of(path.name)
@@ -88,13 +99,35 @@ def plan_of(
             raise CorpusError(f"{path}: {HOSTS} is the table of hosts; rename the file")
         if stem in found:
             raise CorpusError(f"two files are named {path.name}: {found[stem][0]} and {path}")
-        found[stem] = (str(path.resolve()), size_bytes)
-    folders = {*log_folders, *(path.parent for path in warcs)}
+        found[stem] = (str(path if isinstance(path, StoredFile) else path.resolve()), size_bytes)
+    folders = {*log_folders, *(_folder_of(path) for path in warcs)}
     try:
-        logs = sorted({str(log.resolve()) for folder in folders for _, _, log in log_files(folder)})
+        logs = sorted({log for folder in folders for log in _logs_in(folder)})
     except OSError as error:
         raise CorpusError(f"{error.filename}: {error.strerror}") from None
-    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters)
+    ours = (model, Path(model).stat().st_size) if model else None
+    return Plan([found[stem] for stem in sorted(found)], logs, crawl, texts, filters, ours)
+
+
+def _folder_of(path: Path | StoredFile) -> str:
+    return path.url if isinstance(path, StoredFile) else str(path.parent)
+
+
+def _logs_in(folder: str) -> list[str]:
+    if is_stored(folder):
+        return stored_logs(folder.rstrip("/"))
+    return [str(log.resolve()) for _, _, log in log_files(Path(folder))]
+
+
+def _fetched_logs(logs: Sequence[str], work: Path) -> Iterator[Path]:
+    """The crawl logs as files of this disk. OSError."""
+    for number, log in enumerate(logs):
+        if is_stored(log):
+            url, _, name = log.rpartition("/")
+            fetch_files(url, work / str(number), name.__eq__)
+            yield work / str(number) / name
+        else:
+            yield Path(log)
 
 
 def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
@@ -102,9 +135,9 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     work = folder / PARTS
     work.mkdir(parents=True, exist_ok=True)
     _claim(plan, folder)
-    parts_by_warc = {Path(path): parts_of(Path(path)) for path, _ in plan.warcs}
+    parts_by_warc = {located(path): parts_of(located(path)) for path, _ in plan.warcs}
     parts = [*chain.from_iterable(parts_by_warc.values())]
-    _write_parts(parts, plan, work, processes or len(os.sched_getaffinity(0)), progress)
+    _write_parts(parts, plan, work, processes, progress)
     problems = []
     counts = Counts()
     for part in parts:
@@ -116,7 +149,7 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     with open_database(str(database), work, MEMORY) as connection:
         names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
-        resolve(connection, names, files, [Path(log) for log in plan.logs])
+        resolve(connection, names, files, [*_fetched_logs(plan.logs, work)])
         for own in parts_by_warc.values():
             write_file(connection, own, folder, plan.filters, plan.texts)
         write_hosts(connection, folder / HOSTS)
@@ -156,62 +189,17 @@ def _claim(plan: Plan, folder: Path) -> None:
 
 
 def _write_parts(
-    parts: Sequence[Part],
-    plan: Plan,
-    work: Path,
-    processes: int,
-    progress: Progress,
+    parts: Sequence[Part], plan: Plan, work: Path, processes: int, progress: Progress
 ) -> None:
-    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl)
+    """Write the parts that are not there."""
+    model, model_bytes = plan.model or ("", 0)
+    options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl, model)
     missing = []
     for part in parts:
         if part.path_in(work).exists():
             progress(part.end - part.start)
         else:
             missing.append(part)
-    context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
-        running: dict[Future[Counts], Part] = {}
-        try:
-            for part in missing:
-                with _blocked_interrupts():  # a process that this starts inherits it
-                    running[pool.submit(write_part, part, work, options)] = part
-                if len(running) > 2 * processes:
-                    _collect(running, progress)
-            while running:
-                _collect(running, progress)
-        except BaseException:
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-
-
-@contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    """Ctrl-C comes after this."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _collect(running: dict[Future[Counts], Part], progress: Progress) -> None:
-    done, _ = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        part = running.pop(future)
-        future.result()
+    write = partial(write_part, folder=work, options=options)
+    for part, _ in in_processes(write, missing, processes, more_bytes=2 * model_bytes):
         progress(part.end - part.start)
-
-
-def _begin() -> None:
-    """Begin a process of the pool: it ends with its parent, and its memory is bounded."""
-    resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX, DATA_MAX))
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end_with_parent() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()

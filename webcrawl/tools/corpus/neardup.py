@@ -82,7 +82,7 @@ def sketch(text: str) -> list[int]:
     if not features:
         return []
     hashes = RMinHash(_HASHES, _SEED)
-    hashes.update(sorted(features))
+    hashes.update([*features])  # in any order: a MinHash is a least value
     lowest = bytes(each & 0xFF for each in hashes.digest())
     return [int.from_bytes(lowest[n : n + 4]) for n in range(0, _HASHES, _HASHES // _BANDS)]
 

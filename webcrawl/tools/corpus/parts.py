@@ -4,8 +4,8 @@ A part is a run of records: a whole file, or PART_BYTES of it if its index (NAME
 captures begin. A part's file gets its name when it is complete, so a killed run loses the parts
 that were being read. What was counted is stored in the file, too.
 
-Memory of a process: some 120 MB for libraries and models, a record (three times
-`records.BLOCK_MAX`), its text and tree, and DUCKDB_MEMORY.
+Memory of a process: some 120 MB for libraries and models, three times RECORD_MAX, a text and its
+tree, and DUCKDB_MEMORY.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -20,16 +21,19 @@ from typing import BinaryIO, NamedTuple
 import duckdb
 import msgspec
 
-from webcrawl.tools.corpus.captures import captures
+from webcrawl.parse.detection import Detector
+from webcrawl.tools.corpus.captures import capture_of
 from webcrawl.tools.corpus.columns import tables
-from webcrawl.tools.corpus.records import Broken, Record, read_records
-from webcrawl.tools.corpus.rows import BadRowError, Row, row_of
+from webcrawl.tools.corpus.rows import BadRowError, Reading, Row, row_of
 from webcrawl.tools.corpus.text import PageText
 from webcrawl.tools.corpus.texts import as_member
-from webcrawl.warc.captures import PART_OF, lines_of
+from webcrawl.tools.stored import StoredFile, size_of
+from webcrawl.warc.captures import Archived, captures, crawls_of
 from webcrawl.warc.index import index_path
+from webcrawl.warc.reader import Broken, Record, read_records
 
 PART_BYTES = 16 << 20  # small, so that all cores end at about the same time
+RECORD_MAX = 16 << 20  # bytes of a record; of a longer one its start is read
 DUCKDB_MEMORY = "128MB"
 ROW_MAX = 32 << 10  # characters of all columns of a row; DuckDB works on 2,048 rows at a time
 _LINE_MAX = 6 * ROW_MAX + 4096  # bytes of a row as JSON, if all characters are escaped
@@ -57,12 +61,13 @@ class Options(NamedTuple):
     with_main: bool
     texts: tuple[str, ...]
     crawl: str  # "": as the file says
+    model: str = ""  # the file of the model of languages; "": the packaged one
 
 
 class Part(NamedTuple):
     """A run of records of a WARC file: those that begin from `start` on and before `end`."""
 
-    warc: Path
+    warc: Path | StoredFile
     start: int
     end: int
 
@@ -90,10 +95,10 @@ class Counts(msgspec.Struct):
         self.noted = (self.noted + other.noted)[:_NOTED]
 
 
-def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
+def parts_of(warc: Path | StoredFile, part_bytes: int = PART_BYTES) -> list[Part]:
     """The parts of a file. OSError. Memory: the index, if there is one."""
-    size_bytes = warc.stat().st_size
-    index = index_path(warc)
+    size_bytes = size_of(warc)
+    index = warc.with_name(index_path(Path(warc.name)).name)
     cuts = [0]
     if size_bytes > part_bytes and index != warc and index.is_file():
         with warc.open("rb") as file:
@@ -103,7 +108,7 @@ def parts_of(warc: Path, part_bytes: int = PART_BYTES) -> list[Part]:
     return [Part(warc, *each) for each in pairwise([*cuts, size_bytes])]
 
 
-def _offsets(index: Path) -> Iterator[int]:
+def _offsets(index: Path | StoredFile) -> Iterator[int]:
     """The offsets in an index. A line that is not CDXJ is left out: it only moves a cut."""
     with index.open("rb") as lines:
         for line in lines:
@@ -116,7 +121,7 @@ def _offsets(index: Path) -> Iterator[int]:
 def _is_capture(file: BinaryIO, offset: int) -> bool:
     file.seek(offset)
     record = next(read_records(file), None)
-    return isinstance(record, Record) and record.type in ("response", "revisit")
+    return isinstance(record, Record) and record.is_answer and record.offset == offset
 
 
 def write_part(part: Part, folder: Path, options: Options) -> Counts:
@@ -137,26 +142,35 @@ def write_part(part: Part, folder: Path, options: Options) -> Counts:
 
 
 def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, PageText | None]]:
-    """The rows of `part`. An error of the disk counts as one broken record, which ends the part."""
+    """The rows of `part`. An error of the disk counts as one broken record, which ends the part.
+    ObjectsError: of a store.
+    """
+    reading = Reading(options.with_main, _detector(options.model).detect)
     try:
+        crawl = options.crawl or (crawls_of(part.warc) or [""])[-1]  # ours: collection, then ID
         with part.warc.open("rb") as warc:
-            crawl = options.crawl or _crawl_of(warc)
             warc.seek(part.start)
-            for each in captures(_until(read_records(warc), part.end)):
+            for each in captures(_until(read_records(warc, RECORD_MAX), part.end)):
+                capture = capture_of(each) if isinstance(each, Archived) else None
                 if isinstance(each, Broken):
                     counts.note(each.offset, each.why)
-                elif isinstance(each, Record):
-                    counts.others += 1
+                elif capture is None:
+                    counts.others += isinstance(each, Archived) or each.type != "warcinfo"
                 else:
                     try:
-                        row = _bounded(*row_of(each, crawl, options.with_main))
+                        row = _bounded(*row_of(capture, crawl, reading))
                     except (BadRowError, MemoryError) as error:
-                        counts.note(each.record.offset, str(error) or "too little memory")
+                        counts.note(capture.record.offset, str(error) or "too little memory")
                         continue
                     counts.captures += 1
                     yield row
     except OSError as error:
+        if isinstance(part.warc, StoredFile):  # the store may come back
+            raise
         counts.note(part.start, str(error.strerror))
+
+
+_detector = cache(Detector)  # one in each process
 
 
 def _bounded(row: Row, page: PageText | None) -> tuple[Row, PageText | None]:
@@ -171,17 +185,6 @@ def _until(records: Iterable[Record | Broken], end: int) -> Iterator[Record | Br
         if record.offset >= end:
             return
         yield record
-
-
-def _crawl_of(warc: BinaryIO) -> str:
-    """The last `isPartOf` of the first record, if that is a warcinfo record: ours has first the
-    collection, then the crawl's ID.
-    """
-    first = next(read_records(warc), None)
-    if not isinstance(first, Record) or first.type != "warcinfo":
-        return ""
-    crawls = [value for name, value in lines_of(first.block) if name.lower() == PART_OF.lower()]
-    return crawls[-1] if crawls else ""
 
 
 def _convert(rows: Path, path: Path, filename: str, counts: Counts) -> None:

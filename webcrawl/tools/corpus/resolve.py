@@ -28,7 +28,7 @@ INHERITED = (
     *("content_languages", "content_charset", "words", "text_length", "main_text_length"),
     *("simhash", "texts_in", "texts_at", "content_mime_type", "content_mime_detected"),
     *("noindex", "noarchive", "nofollow", "content_usage", "tdm_reservation", "license"),
-    "fetch_status",
+    *("content_truncated", "fetch_status"),
 )
 PORT = "coalesce(url_port, CASE url_protocol WHEN 'https' THEN 443 ELSE 80 END)"
 _IS_SUCCESS = "fetch_status BETWEEN 200 AND 299"

@@ -7,21 +7,22 @@ with a status of 2xx that is not the page of a bot wall.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
+from webcrawl.parse.detection import Language
 from webcrawl.parse.page import HTML_TYPES, media_type_of
 from webcrawl.parse.urls import redirect_target
 from webcrawl.tools.corpus.captures import Capture
-from webcrawl.tools.corpus.language import detect
 from webcrawl.tools.corpus.neardup import simhash, sketch
 from webcrawl.tools.corpus.signals import signals_of
-from webcrawl.tools.corpus.text import PageText, read
+from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, PageText, read
 from webcrawl.tools.corpus.urlparts import host_parts
 from webcrawl.warc.records import digest
 from webcrawl.warc.surt import surt
@@ -92,11 +93,18 @@ class Row(msgspec.Struct, omit_defaults=True):
     refers_id: str | None = None
 
 
+class Reading(NamedTuple):
+    """What is read of a page, and how its language is found."""
+
+    with_main: bool
+    language_of: Callable[[str], Language]
+
+
 class BadRowError(ValueError):
     """A capture that cannot have a row; the text says why."""
 
 
-def row_of(capture: Capture, crawl: str, with_main: bool) -> tuple[Row, PageText | None]:
+def row_of(capture: Capture, crawl: str, reading: Reading) -> tuple[Row, PageText | None]:
     """The row of `capture`, and the texts of a page. BadRowError. Costs what reading them does."""
     record, parts = capture.record, capture.parts
     fields = record.fields
@@ -125,23 +133,25 @@ def row_of(capture: Capture, crawl: str, with_main: bool) -> tuple[Row, PageText
         content_digest=_digest(capture),
         content_mime_detected=fields.get("warc-identified-payload-type"),
     )
-    if content_type := capture.header(b"content-type").decode("latin-1"):
+    if content_type := capture.message.header(b"content-type"):
         row.content_mime_type = content_type.partition(";")[0].strip()[:255] or None
     if 300 <= capture.status < 400:
-        row.fetch_redirect = redirect_target(capture.header(b"location"), capture.url)
+        row.fetch_redirect = redirect_target(
+            capture.message.header(b"location").encode("latin-1"), capture.url
+        )
     if capture.is_revisit:
         _read_reference(row, fields)
     else:
         row.content_truncated = fields.get("warc-truncated")
-    return row, _read_payload(row, capture, content_type, with_main)
+    return row, _read_payload(row, capture, content_type, reading)
 
 
 def _read_payload(
-    row: Row, capture: Capture, content_type: str, with_main: bool
+    row: Row, capture: Capture, content_type: str, reading: Reading
 ) -> PageText | None:
-    payload = b"" if capture.is_revisit else capture.payload()
-    row.wall = capture.wall or wall_of(capture.status, capture.head, payload) or None
-    is_page = 200 <= capture.status < 300 and row.wall is None
+    payload = b"" if capture.is_revisit else capture.message.payload(PAGE_MAX_BYTES)
+    row.wall = capture.wall or wall_of(capture.status, capture.message.head, payload) or None
+    is_page = 200 <= capture.status < 300 and row.wall is None and not capture.is_requisite
     is_robots = is_page and row.url_path == ROBOTS_PATH and not capture.is_revisit
     is_html = bool(payload) and not is_robots and _is_html(row, payload)
     page, charset = None, ""
@@ -149,18 +159,18 @@ def _read_payload(
         charset = sniff(payload, content_type)
         row.content_charset = _name_of(charset)
         if is_page:
-            page = _read_text(row, payload, charset, with_main)
+            page = _read_text(row, payload, charset, reading)
     found = signals_of(capture, payload if is_html else b"", charset, payload if is_robots else b"")
     row.noindex, row.noarchive, row.nofollow = found[:3]
     row.content_usage, row.tdm_reservation, row.license = found[3:]
     return page
 
 
-def _read_text(row: Row, html: bytes, charset: str, with_main: bool) -> PageText:
-    page = read(html, charset, with_main=with_main)
+def _read_text(row: Row, html: bytes, charset: str, reading: Reading) -> PageText:
+    page = read(html, charset, with_main=reading.with_main)
     row.title, row.declared_language = page.title, page.declared_language
     text = page.main_text or page.all_text
-    language = detect(text)
+    language = reading.language_of(text)
     row.detected_language, row.language_score = language.code, language.score
     if language.code != "und":
         row.content_languages = ",".join(code for code, _ in language.shares)
@@ -168,7 +178,7 @@ def _read_text(row: Row, html: bytes, charset: str, with_main: bool) -> PageText
     row.words = len(page.all_text.split())
     row.text_length = len(page.all_text)
     row.simhash, row.sketch = simhash(text), sketch(text)
-    if with_main:
+    if reading.with_main:
         row.main_text_length = len(page.main_text)
     return page
 
@@ -184,7 +194,7 @@ def _digest(capture: Capture) -> str | None:
     if recorded is None:
         if capture.is_revisit or not capture.record.is_whole:
             return None
-        recorded = digest(capture.body)
+        recorded = digest(capture.message.body)
     label, _, value = recorded.partition(":")
     return value if label.lower() in ("sha1", "sha-1") else recorded
 

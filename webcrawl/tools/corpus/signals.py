@@ -42,7 +42,7 @@ def signals_of(capture: Capture, html: bytes, charset: str, robots_txt: bytes) -
     """
     lines = capture.signals
     if not lines or lines[-1].startswith("... "):
-        lines = header_signals(capture.headers)
+        lines = header_signals(capture.message.headers)
         if html and _may_say(html.lower(), charset):
             lines += _in_markup(html, charset)
         if robots_txt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -37,7 +36,7 @@ class Command(command.Command):
             " rule that decided, the rules of its host (RULES), its level, the page it was found"
             " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
             " the last commit, also while the crawl runs, and changes nothing. In a crawl with"
-            " several hubs, give the JOBDIR of the hub that has the URL: any other names it."
+            " several hubs, the hub that runs in JOBDIR asks the one that has the URL."
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -48,16 +47,21 @@ class Command(command.Command):
             raise UsageError("give the folder of the crawl, its JOBDIR, and one URL")
         url = canonicalize(args[0])
         if url is None:
-            raise UsageError(f"{args[0]} is not an http(s) URL", print_help=False)
+            raise command.WrongUse(f"{args[0]} is not an http(s) URL")
         jobdir = Path(settings["JOBDIR"])
         try:
             hub = hub_in(jobdir)
             owner = hub_of(host_of(url), hub.hubs) if hub is not None else 0
-            if hub is not None and hub.number != owner:
-                raise StoreError(f"{url} is a URL of hub {owner}: give the JOBDIR of that hub")
-            if not is_begun(jobdir / FOLDER) and (lines := _of_running_crawl(jobdir, url)):
+            is_elsewhere = hub is not None and hub.number != owner
+            has_rows = is_begun(jobdir / FOLDER) and not is_elsewhere
+            if not has_rows and (lines := _of_running_crawl(jobdir, url)):
                 print(*lines, sep="\n")
                 return
+            if is_elsewhere:
+                raise StoreError(
+                    f"{url} is a URL of hub {owner}: give the JOBDIR of that hub, or ask while this"
+                    " one runs"
+                )
             frontier = Inspection(jobdir / FOLDER)
             # Of the crawl's last run, whose command line may have set them.
             for name in SCOPE_SETTINGS & frontier.settings.keys():
@@ -65,8 +69,7 @@ class Command(command.Command):
             print(*explained(settings, frontier, url), sep="\n")
             frontier.close()
         except (StoreError, ScopeError, SettingError, Refused) as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, 1)
 
 
 def _of_running_crawl(jobdir: Path, url: str) -> list[str]:

@@ -14,7 +14,8 @@ from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.clock import utc as _utc
 from webcrawl.frontier.disk.inspection import InLine, Inspection
 from webcrawl.frontier.host import Host, State
-from webcrawl.frontier.lease import DropReason
+from webcrawl.frontier.lease import REQUISITE, DropReason
+from webcrawl.frontier.requisites import NAME_END
 from webcrawl.frontier.revisit import DAY_S
 from webcrawl.frontier.store import UrlStatus
 from webcrawl.parse.jointrules import decision
@@ -37,7 +38,7 @@ _REFUSED: dict[DropReason, str] = {
     "scope_deny": "Dropped from the queue: SCOPE_DENY or `scrapy ctl deny` has an entry for it",
     "deny": "Refused by a deny rule",
     "sitemap": "Read as a sitemap, so it is not fetched as a page",
-    "sitemap_cap": "Refused by MAX_SITEMAPS_PER_HOST",
+    "sitemap_cap": "Refused: its host has 100 sitemaps already",
     "dns": "Dropped: its host has no address",
     "blocked_address": "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
     "middleware": "Refused by a downloader middleware",
@@ -49,6 +50,7 @@ _REFUSED: dict[DropReason, str] = {
 _ASKED = {
     "head": "Requested with HEAD only",
     "sitemap": "Read as a sitemap",
+    "requisite": "Fetched as a page requisite",
     "wall": "Not fetched: a bot wall answered in its place",
 }
 
@@ -68,7 +70,10 @@ def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALU
     try:
         status = frontier.status(url)
     except KeyError:
-        return [_never_queued(url, frontier, values)]
+        try:
+            status = frontier.status(url + NAME_END)
+        except KeyError:
+            return [_never_queued(url, frontier, values)]
     host = frontier.host(host_of(url))
     in_line = host and frontier.in_line(url, host.queue)
     lines = clock_warning(frontier.last_time, now)
@@ -127,6 +132,8 @@ def _of_line(in_line: InLine, host: Host, frontier: Inspection, now: float) -> I
         yield "Queued for another visit (RECRAWL), before the new URLs of its host."
         yield _way(link.url, link.depth, link.redirects, link.via)
         return
+    if link.sitemap <= REQUISITE:
+        yield "Queued as a page requisite."
     before = f"behind {counted(ahead, 'URL')} of its host"
     place = before if ahead else "the next of its host, or being fetched now"
     yield f"Waiting at {frontier.order} {max(priority - frontier.shift, 0)}: {place}."

@@ -87,8 +87,7 @@ class Command(command.Command):
                 print(*lines, *_commands(frontier), sep="\n")
             frontier.close()
         except StoreError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, 1)
 
 
 def _which_hub(jobdir: Path) -> list[str]:

@@ -9,7 +9,7 @@ In reading order:
 - `logtable`: the crawl log as tables of DuckDB; `tables`: the value that each figure is.
 - `state`: counts, time series and frontier.
 - `summary`, `questions`, `webhosts`, `distributions`: the figures.
-- `words`, `archive`: tokens and links of the pages in WARC files.
+- `archive`: tokens and links of the pages in WARC files.
 - `report`: all figures of a crawl; `csvfiles`, `plots`, `page`, `printed`: how they are written.
   `static/page.html` has the page's text; `columns`: the headings of tables.
 """

@@ -10,25 +10,22 @@ task. A file that is torn or missing costs its pages: they are counted in `unrea
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import duckdb
 
-from webcrawl.fetch.decode import decode
-from webcrawl.fetch.exchange import FetchFailed
-from webcrawl.fetch.http1 import ResponseReader
-from webcrawl.parse.page import PARSERS, read_page
+from webcrawl.parse.page import PARSERS, media_type_of, read_page
 from webcrawl.parse.urls import host_of
-from webcrawl.tools.report.words import count_tokens
-from webcrawl.tools.warccheck.reader import Record, read_from
+from webcrawl.tools.pool import in_processes
+from webcrawl.tools.stored import StoredFile
+from webcrawl.tools.words import count_tokens
 from webcrawl.warc.files import OPEN
+from webcrawl.warc.payload import message_of
+from webcrawl.warc.reader import Broken, Record, read_records
 
 RECORD_MAX = 64 << 20  # bytes of a record that are read
 PAGES_A_TASK = 500
@@ -46,7 +43,7 @@ class Place(NamedTuple):
 class Task:
     """Pages of one file. `domain`: "" if links are not wanted."""
 
-    path: Path
+    path: Path | StoredFile
     places: list[Place]
     has_tokens: bool
     domain: str
@@ -70,7 +67,7 @@ class Found:
 
 def read_archive(
     log: duckdb.DuckDBPyConnection,
-    folders: Sequence[Path],
+    folders: Sequence[tuple[Path, str]],
     *,
     has_tokens: bool,
     domain: str = "",
@@ -79,20 +76,13 @@ def read_archive(
 ) -> Found:
     """Read the records of all documents of the log. `progress` is called with pages read.
 
-    `folders`: WARC_DIR of each hub.
+    `folders`: WARC_DIR of each hub, and the URL of the files that are not there, or "".
     """
     found = Found()
-    processes = processes or len(os.sched_getaffinity(0))
     tasks = _tasks(log, folders, has_tokens, domain)
-    context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        running: set[Future[Found]] = set()
-        for task in tasks:
-            running.add(pool.submit(read_task, task))
-            if len(running) > 2 * processes:
-                running = _collect(found, running, progress)
-        while running:
-            running = _collect(found, running, progress)
+    for _, part in in_processes(read_task, tasks, processes):
+        found.add(part)
+        progress(part.pages + part.unread)
     return found
 
 
@@ -101,25 +91,16 @@ def archived_pages(log: duckdb.DuckDBPyConnection) -> int:
     return int(count)
 
 
-def _collect(
-    found: Found, running: set[Future[Found]], progress: Callable[[int], object]
-) -> set[Future[Found]]:
-    done, running = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        part = future.result()
-        found.add(part)
-        progress(part.pages + part.unread)
-    return running
-
-
 def _tasks(
-    log: duckdb.DuckDBPyConnection, folders: Sequence[Path], has_tokens: bool, domain: str
+    log: duckdb.DuckDBPyConnection,
+    folders: Sequence[tuple[Path, str]],
+    has_tokens: bool,
+    domain: str,
 ) -> Iterator[Task]:
     files = log.execute("SELECT DISTINCT hub, warc FROM body ORDER BY ALL")
     for hub, name in files.fetchall():
-        path = folders[hub] / Path(name).name  # the log may be another's: no path leads out
-        if not path.exists():
-            path = path.with_name(path.name + OPEN)
+        folder, url = folders[int(hub)]
+        path = _file_of(folder, url, Path(name).name)  # the log may be another's: no path leads out
         with log.cursor() as cursor:
             rows = cursor.execute(
                 'SELECT url, "offset" FROM body WHERE hub = ? AND warc = ? ORDER BY "offset"',
@@ -128,6 +109,13 @@ def _tasks(
             while some := rows.fetchmany(PAGES_A_TASK):
                 places = [Place(url, offset or 0) for url, offset in some]
                 yield Task(path, places, has_tokens, domain)
+
+
+def _file_of(folder: Path, url: str, name: str) -> Path | StoredFile:
+    path, open_path = folder / name, folder / f"{name}{OPEN}"
+    if path.exists() or not url:
+        return path if path.exists() else open_path
+    return open_path if open_path.exists() else StoredFile(url, name)
 
 
 def read_task(task: Task) -> Found:
@@ -143,20 +131,22 @@ def read_task(task: Task) -> Found:
             try:
                 _read_page(file, place, task, found)
                 found.pages += 1
-            except (ValueError, StopIteration, FetchFailed):
+            except (ValueError, StopIteration, MemoryError, OSError):
                 found.unread += 1
     return found
 
 
 def _read_page(file: BinaryIO, place: Place, task: Task, found: Found) -> None:
-    records = read_from(file, place.offset, RECORD_MAX)
+    file.seek(place.offset)
+    records = map(_whole, read_records(file, RECORD_MAX))
     record = next(records)
     is_revisit = record.type == "revisit"
     payload, content_type = b"", ""
-    if not is_revisit and (task.has_tokens or task.domain):
-        payload, content_type = _payload(record.block)
+    if not is_revisit:
+        message = message_of(record.block)
+        payload, content_type = message.payload(RECORD_MAX), message.header(b"content-type")
     if task.has_tokens and not is_revisit:
-        is_html = content_type.partition(";")[0].strip().lower() in PARSERS
+        is_html = media_type_of(content_type) in PARSERS
         found.tokens[count_tokens(payload, content_type) if is_html else 0] += 1
     if task.domain:
         links = _outlinks(records)
@@ -172,14 +162,10 @@ def is_in(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
-def _payload(block: bytes) -> tuple[bytes, str]:
-    """Payload and Content-Type of an HTTP response. FetchFailed if it is none."""
-    reader = ResponseReader("GET", 1 << 20, RECORD_MAX)
-    reader.feed(block)
-    reader.end("eof")
-    types = [value for name, value in reader.headers if name == b"content-type"]
-    payload = decode(reader.content, reader.headers, RECORD_MAX).payload
-    return payload, types[0].decode("latin-1") if types else ""
+def _whole(record: Record | Broken) -> Record:
+    if isinstance(record, Broken) or not record.is_whole:
+        raise ValueError("no record, or a larger one")
+    return record
 
 
 def _outlinks(records: Iterator[Record]) -> list[str]:

@@ -27,6 +27,7 @@ _LABELS = {
     "media_type": ("Media type", "text"),
     "charset": ("Character set", "text"),
     "lang": ("Language", "text"),
+    "detected_language": ("Language", "text"),
     "time_s": ("Time", "s"),
     "share": ("Share", "share"),
     "share_of_extracted": ("Share of E", "share"),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import duckdb
 from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import printable
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.tools import command
 from webcrawl.tools.report.folder import NoCrawlError, find_crawls
-from webcrawl.tools.report.printed import LogUnreadableError, write_report
+from webcrawl.tools.report.printed import write_report
+from webcrawl.tools.stored import is_stored
 
 WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be used
 
@@ -29,7 +31,8 @@ class Command(command.Command):
             "writes DIR/report/index.html, a page that needs no network, with"
             " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
             " (REPORT_DIR, by default WARC_DIR). Several folders are those of the hubs of a"
-            " crawl: the report is of the whole crawl. Changes nothing else."
+            " crawl: the report is of the whole crawl. DIR may be in an object store, as in"
+            " ARCHIVE_STORE; then give -o. Changes nothing else."
             " docs/output.md lists the figures."
         )
 
@@ -56,17 +59,18 @@ class Command(command.Command):
         if not args:
             raise UsageError("give one folder, a JOBDIR or a REPORT_DIR, or one of each hub")
         if opts.hosts and opts.json:
-            raise UsageError("give --hosts or --json, not both", print_help=False)
+            raise command.WrongUse("give --hosts or --json, not both")
         try:
             domain = domain_of(opts.in_degree)
-            folder = find_crawls([Path(each) for each in args], opts.crawl)
-            write_report(folder, opts, domain)
+            if is_stored(args[0]) and not opts.output:
+                raise NoCrawlError("of a store: give -o FOLDER, where the page is written")
+            with TemporaryDirectory(prefix="webcrawl-") as temporary:
+                folder = find_crawls(args, opts.crawl, Path(temporary))
+                write_report(folder, opts, domain)
         except NoCrawlError as error:
-            print(error, file=sys.stderr)
-            self.exitcode = WRONG
-        except LogUnreadableError as error:
-            print(f"The crawl log: {error}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, WRONG)
+        except duckdb.Error as error:
+            self.fail(f"The crawl log: {str(error).partition(chr(10))[0]}", 1)
 
 
 def domain_of(text: str) -> str:

@@ -1,5 +1,8 @@
 """Finds the files of one crawl, in a JOBDIR or in a REPORT_DIR. Reads names and small JSON files.
 
+Files of a crawl that are in an object store (ARCHIVE_STORE) and not here are fetched, except WARC
+files.
+
 A crawl with several hubs (CLUSTER_HUBS) has such folders for each of them: `find_crawls` makes one
 crawl of those that are given. A hub that was restored on another machine has two folders, if the
 first machine is back: the log of both counts, and the frontier of the one that ran last.
@@ -25,6 +28,7 @@ from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.store import StoreError
 from webcrawl.report.card import read_card
 from webcrawl.report.series import series_path
+from webcrawl.tools.stored import CRAWL_FILES, NoStoreError, fetch_files, is_stored, warcs_of
 
 
 class NoCrawlError(Exception):
@@ -38,6 +42,8 @@ class CrawlFolder:
     hub -- its number; None if the folder does not say it
     hubs -- of the whole crawl, as far as this folder knows
     is_past -- the hub ran later in another folder
+    store -- the URL of the WARC files that are not in `warc_dir`; ""
+    fetched -- the files of the crawl log that are not in `report_dir`
     beside -- the folders of other hubs, which are read as well
     """
 
@@ -51,6 +57,8 @@ class CrawlFolder:
     hub: int | None = None
     hubs: int = 1
     is_past: bool = False
+    store: str = ""
+    fetched: Path | None = None
     beside: tuple[CrawlFolder, ...] = ()
 
     @property
@@ -77,7 +85,10 @@ class CrawlFolder:
     @property
     def logs(self) -> list[Path]:
         """Files of the crawl log, the oldest first."""
-        return [path for crawl, _, path in log_files(self.report_dir) if crawl == self.crawl]
+        folders = [self.report_dir] if self.fetched is None else [self.fetched, self.report_dir]
+        found = (each for folder in folders for each in log_files(folder))
+        by_number = {number: path for crawl, number, path in found if crawl == self.crawl}
+        return [by_number[number] for number in sorted(by_number)]
 
     @property
     def frontier(self) -> Path | None:
@@ -135,9 +146,19 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
     return _as_hub(found_folder)
 
 
-def find_crawls(folders: Sequence[Path], crawl: str = "") -> CrawlFolder:
-    """The crawl that all `folders` are of, one folder of each hub. NoCrawlError."""
-    first, *others = (find_crawl(folder, crawl) for folder in folders)
+def find_crawls(
+    folders: Sequence[str | Path], crawl: str = "", temporary: Path | None = None
+) -> CrawlFolder:
+    """The crawl that all `folders` are of, one folder of each hub. NoCrawlError.
+
+    Some may be URLs of a store. What is fetched of it goes into `temporary`. OSError.
+    """
+    first, *others = (
+        _with_stored(folder, crawl, temporary / str(number))
+        if temporary is not None
+        else find_crawl(Path(folder), crawl)
+        for number, folder in enumerate(folders)
+    )
     for each, folder in zip(others, folders[1:], strict=True):
         if each.crawl != first.crawl:
             raise NoCrawlError(
@@ -154,6 +175,32 @@ def find_crawls(folders: Sequence[Path], crawl: str = "") -> CrawlFolder:
     hubs = max(*(part.hubs for part in parts), sum(not part.is_past for part in parts))
     spider = next((part.spider for part in parts if part.spider), "")
     return replace(parts[0], beside=tuple(parts[1:]), hubs=hubs, spider=spider)
+
+
+def _with_stored(folder: str | Path, crawl: str, fetched: Path) -> CrawlFolder:
+    """`find_crawl` in the folder of a store, or in one here from which files have left."""
+    try:
+        if is_stored(folder):
+            url = str(folder).rstrip("/")
+            fetch_files(url, fetched, CRAWL_FILES.fullmatch)
+            try:
+                return replace(find_crawl(fetched, crawl), store=warcs_of(url))
+            except NoCrawlError as error:
+                raise NoCrawlError(str(error).replace(str(fetched), url)) from None
+        found = find_crawl(Path(folder), crawl)
+        card = read_card(found.jobdir) if found.jobdir is not None else None
+        if card is None or not card.store:
+            return found
+        numbers = [number for each, number, _ in log_files(found.report_dir) if each == found.crawl]
+        if numbers != [*range(1, len(numbers) + 1)]:  # else nothing has left
+            names = {path.name for path in found.logs}
+            url = card.store if found.hubs == 1 else f"{card.store.rstrip('/')}/hub-{found.hub}"
+            is_missing = lambda name: name.startswith(f"crawl-{found.crawl}-") and name not in names  # noqa: E731
+            fetch_files(url, fetched, is_missing)
+            found = replace(found, fetched=fetched)
+        return replace(found, store=card.store)
+    except NoStoreError as error:
+        raise NoCrawlError(str(error)) from None
 
 
 def _as_hub(folder: CrawlFolder) -> CrawlFolder:

@@ -51,6 +51,7 @@ COLUMNS = {
     **dict.fromkeys(("status", "depth", "level", "redirects", "tries"), "INTEGER"),
     **dict.fromkeys(("size_bytes", "body_bytes", "links", "offset"), _COUNT),
     **dict.fromkeys(("media_type", "charset", "lang", "redirect_to", "digest"), _TEXT),
+    "detected_language": _TEXT,
     **dict.fromkeys(("duplicate_of", "truncated", "ip", "warc", "wall"), _TEXT),
     **dict.fromkeys(("dns_ms", "connect_ms", "first_byte_ms", "total_ms"), _MS),
 }

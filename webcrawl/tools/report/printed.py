@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from rich.console import Console
 from rich.progress import Progress
 
@@ -28,22 +27,11 @@ from webcrawl.tools.report.tables import Table
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
 
-class LogUnreadableError(Exception):
-    """DuckDB cannot read the crawl log: no room for its files, for example. One line."""
-
-
 def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
     """Write the page and print what the options ask for.
 
-    NoCrawlError, LogUnreadableError, OSError.
+    NoCrawlError, OSError; duckdb.Error: no room for its files, for example.
     """
-    try:
-        _write(folder, opts, domain)
-    except duckdb.Error as error:
-        raise LogUnreadableError(str(error).partition("\n")[0]) from None
-
-
-def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
     if folder.others:
         others = f"{len(folder.others)} other crawls" if len(folder.others) > 1 else "another crawl"
         print(
@@ -72,12 +60,12 @@ def _write(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> None:
 def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
     """Shows a bar on standard error, if that is a terminal."""
     pages = archived_pages(log)
-    warc_dirs = [part.warc_dir for part in folder.parts]
+    warc_dirs = [(part.warc_dir, part.store) for part in folder.parts]
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         advance = partial(bar.advance, bar.add_task(f"{pages:,} pages of WARC files", total=pages))
         found = read_archive(log, warc_dirs, has_tokens=has_tokens, domain=domain, progress=advance)
     if found.unread:
-        dirs = ", ".join(map(str, warc_dirs))
+        dirs = ", ".join(url or str(folder) for folder, url in warc_dirs)
         print(f"{found.unread:,} pages cannot be read from {dirs}", file=sys.stderr)
     return found
 

@@ -17,6 +17,7 @@ from webcrawl.tools.report.questions import questions
 from webcrawl.tools.report.state import FUNNEL, CrawlState, read_state, speeds, waiting
 from webcrawl.tools.report.tables import Table, listed, one
 
+_LOOKED_AT = "(FROM document WHERE detected_language IS NOT NULL)"
 SERIES_COLUMNS = (
     *("elapsed_s", "pages_per_s", "mbps", "under_way", "pending"),
     *(f"{count}_per_s" for _, count, _ in FUNNEL),
@@ -130,6 +131,7 @@ def _of_documents(log: duckdb.DuckDBPyConnection, found: Found | None) -> Iterab
         summary.values(log, "media_types", "media_type", "answered"),
         summary.values(log, "charsets", "charset", "document"),
         summary.values(log, "languages", "lang", "document"),
+        summary.values(log, "detected_languages", "detected_language", _LOOKED_AT),
         *(distributions.binned(log, names[of], query) for of, query in values.items()),
         distributions.spread({of: distributions.quantiles(log, q) for of, q in values.items()}),
     )

@@ -59,7 +59,7 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         "links_found": links,
         "hosts_answered": hosts,
         "registered_domains_answered": domains,
-        "robots_and_head_requests": robots,  # and sitemaps
+        "robots_and_head_requests": robots,  # and sitemaps, and requisites
         "pages_only_by_sitemaps": state.counts.get("sitemaps/only", 0),
         "urls_dropped": dropped,
         "urls_kept_for_a_later_try": kept,

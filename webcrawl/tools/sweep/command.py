@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
-from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.base.wording import INTERRUPTED
 from webcrawl.config.check import problems_of
 from webcrawl.config.table import read
 from webcrawl.spiders.broad import BroadSpider, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 from webcrawl.tools import command
+from webcrawl.tools.report.folder import find_crawl
+from webcrawl.tools.report.page import write_page
+from webcrawl.tools.report.report import make_report, open_crawl
 from webcrawl.tools.sweep.sweeps import (
     CrawlFailed,
     Lab,
     concurrency,
     long_crawl,
     memory_against_disk,
+    write_samples,
 )
 
 STEPS = "8,16,32,64,128,256,512"
@@ -113,50 +117,53 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args:
-            raise UsageError("takes options only", print_help=False)
+            raise command.WrongUse("takes options only")
         steps, seeds = steps_of(opts.steps), seeds_of(opts.spargs)
         for name, value in (("pages", opts.pages), ("longest", opts.longest)):
             if value is not None and value <= 0:
-                raise UsageError(f"--{name} {value}: more than 0 is needed", print_help=False)
+                raise command.WrongUse(f"--{name} {value}: more than 0 is needed")
         if opts.latency < 0:
-            raise UsageError(f"--latency {opts.latency}: 0 or more is needed", print_help=False)
-        try:
-            lab = self._lab(seeds, opts)
-        except BadSeed as error:
-            print(f"bad seed: {error}", file=sys.stderr)
-            self.exitcode = 1
-            return
+            raise command.WrongUse(f"--latency {opts.latency}: 0 or more is needed")
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            with _folder(lab) if seeds else simulated_web(lab, opts):
+            lab = self._lab(seeds, opts)
+            with nullcontext() if seeds else simulated_web(lab, opts):
                 _experiment(lab, opts, steps)
+        except BadSeed as error:
+            self.fail(f"bad seed: {error}", 1)
         except (CrawlFailed, OSError) as error:
             self.fail(f"sweep: {error}", 1)
         except KeyboardInterrupt:
-            self.fail(f"sweep: stopped; {opts.out} has the crawls before", command.INTERRUPTED)
+            self.fail(f"sweep: stopped; {opts.out} has the crawls before", INTERRUPTED)
 
     def _lab(self, seeds: str, opts: argparse.Namespace) -> Lab:
-        """Where the results go, and the settings of all crawls. UsageError, BadSeed."""
+        """Where the results go, and the settings of all crawls.
+
+        UsageError, BadSeed, CrawlFailed.
+        """
         settings = cast("Settings", self.settings)
         chosen = dict(each.split("=", 1) for each in opts.set)
         if managed := MANAGED & chosen.keys():
-            raise UsageError(f"{min(managed)} is set by the sweep", print_help=False)
+            raise command.WrongUse(f"{min(managed)} is set by the sweep")
         if problems := problems_of(settings, BroadSpider):
-            raise UsageError("; ".join(problems), print_help=False)
+            raise command.WrongUse("; ".join(problems))
         if seeds:
             SeedSource(seeds, project_root()).check()
+        elif find_spec("simweb") is None:
+            raise CrawlFailed(
+                "the simulated web needs a checkout of webcrawl: run at its root, or give"
+                " -a seeds=..."
+            )
         try:
             if opts.out.exists() and any(opts.out.iterdir()):
-                raise UsageError(
-                    f"--out {opts.out} is not empty: choose another folder", print_help=False
-                )
+                raise command.WrongUse(f"--out {opts.out} is not empty: choose another folder")
+            opts.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"--out {opts.out}: {error.strerror}", print_help=False) from None
+            raise command.WrongUse(f"--out {opts.out}: {error.strerror}") from None
         longest_s = HOUR_S if opts.long or opts.memory_vs_disk else 900.0
         return Lab(
             seeds=seeds,
             folder=opts.out,
-            say=_progress,
             settings=chosen,
             longest_s=opts.longest or longest_s,
             pause_s=read(settings, "DOWNLOAD_DELAY", float) if seeds else 0.0,
@@ -166,11 +173,15 @@ class Command(command.Command):
 
 def _experiment(lab: Lab, opts: argparse.Namespace, steps: Sequence[int]) -> None:
     if opts.long:
-        long_crawl(lab, _result)
+        long_crawl().run(lab)
+        folder = find_crawl(lab.folder / "long")
+        with open_crawl(folder) as (log, state):
+            print(write_page(make_report(log, folder, state), folder.report_dir / "report"))
     elif opts.memory_vs_disk:
-        memory_against_disk(lab, opts.pages or PAGES_OF_STORES, _result)
+        done = memory_against_disk(opts.pages or PAGES_OF_STORES).run(lab)
+        write_samples(lab.folder / "memory-vs-disk-samples.csv", done)
     else:
-        concurrency(lab, steps, opts.pages or PAGES, _result)
+        concurrency(steps, opts.pages or PAGES).run(lab)
 
 
 def steps_of(text: str) -> list[int]:
@@ -185,10 +196,9 @@ def steps_of(text: str) -> list[int]:
         if not steps or min(steps) < 1 or len(steps) > STEPS_MAX or len(set(steps)) < len(steps):
             raise ValueError(text)
     except ValueError:
-        raise UsageError(
+        raise command.WrongUse(
             f"--steps {text}: different numbers from 1, such as 8,16,32 or 8:512:8,"
-            f" at most {STEPS_MAX}",
-            print_help=False,
+            f" at most {STEPS_MAX}"
         ) from None
     return steps
 
@@ -199,25 +209,18 @@ def seeds_of(arguments: Sequence[str]) -> str:
     for argument in arguments:
         name, _, seeds = argument.partition("=")
         if name != "seeds" or not seeds:
-            raise UsageError(f"-a {argument}: only -a seeds=... is known", print_help=False)
+            raise command.WrongUse(f"-a {argument}: only -a seeds=... is known")
     if seeds == "-":
-        raise UsageError("-a seeds=-: standard input cannot be read twice", print_help=False)
+        raise command.WrongUse("-a seeds=-: standard input cannot be read twice")
     return seeds
 
 
 @contextmanager
 def simulated_web(lab: Lab, opts: argparse.Namespace) -> Iterator[None]:
     """Serve a simulated web for the experiment, as the seeds and settings of `lab`."""
-    try:
-        simweb = import_module("simweb")
-    except ModuleNotFoundError as error:
-        if error.name != "simweb":
-            raise
-        raise CrawlFailed(
-            "the simulated web needs a checkout of webcrawl: run at its root, or give -a seeds=..."
-        ) from None
+    simweb = import_module("simweb")
     seeds = lab.folder / "seeds.txt"
-    with _folder(lab), simweb.running(*world(opts), f"--seeds-out={seeds}") as web:
+    with simweb.running(*world(opts), f"--seeds-out={seeds}") as web:
 
         def judge() -> list[str]:
             faults: list[str] = simweb.faults(web.ledger())
@@ -248,21 +251,3 @@ def world(opts: argparse.Namespace) -> list[str]:
     hosts = size[0].replace("hosts", "seeds")
     rest = (f"--features={FEATURES}", "--host-delay=0", f"--slowness={opts.latency}", "--partial")
     return [*size, hosts, *rest]
-
-
-@contextmanager
-def _folder(lab: Lab) -> Iterator[None]:
-    """Make the results' folder. UsageError."""
-    try:
-        lab.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--out {lab.folder}: {error.strerror}", print_help=False) from None
-    yield
-
-
-def _progress(line: str) -> None:
-    print(f"  {line}", file=sys.stderr, flush=True)
-
-
-def _result(line: str) -> None:
-    print(line, flush=True)

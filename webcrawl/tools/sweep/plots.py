@@ -1,4 +1,4 @@
-"""Draws curves and bars as an SVG file, one panel below the other, with matplotlib."""
+"""Draws curves as an SVG file, one panel below the other, with matplotlib."""
 
 from __future__ import annotations
 
@@ -14,61 +14,45 @@ WIDTH, HEIGHT = 8.0, 2.4  # of a panel, inches
 _MARKED = 20  # a line with fewer points shows each of them
 
 
-class Line(NamedTuple):
-    """One curve, or one colour of stacked bars. `label` is "" where there is only one."""
+class Curve(NamedTuple):
+    """One curve. Those with one `y_label` share a panel; then each has a `label`."""
 
+    y_label: str
+    x_label: str
     label: str
     x: Sequence[float]
     y: Sequence[float]
 
 
-class Panel(NamedTuple):
-    """One quantity. Its axis begins at 0, so that a flat curve looks flat.
-
-    With `doubling`, x has equal distances from 8 to 16 and from 16 to 32, and marks at powers
-    of two. With `bars`, the lines are stacked bars.
+def save(path: Path, title: str, curves: Sequence[Curve]) -> None:
+    """Write the SVG file. The same figures make the same file. Each y axis begins at 0, so that a
+    flat curve looks flat.
     """
-
-    y_label: str
-    x_label: str
-    lines: Sequence[Line]
-    doubling: bool = False
-    bars: bool = False
-
-
-def save(path: Path, title: str, panels: Sequence[Panel]) -> None:
-    """Write the SVG file. The same figures make the same file."""
+    panels = list(dict.fromkeys(each.y_label for each in curves))
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "webcrawl"}):
         figure = Figure(figsize=(WIDTH, HEIGHT * len(panels) + 0.4), layout="constrained")
         figure.suptitle(title)
         for axes, panel in zip(figure.subplots(len(panels), squeeze=False), panels, strict=True):
-            _draw(axes[0], panel)
+            _draw(axes[0], [each for each in curves if each.y_label == panel])
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def _draw(axes: Any, panel: Panel) -> None:
-    axes.set_ylabel(panel.y_label)
-    axes.set_xlabel(panel.x_label)
+def _draw(axes: Any, curves: Sequence[Curve]) -> None:
+    first = curves[0]
+    axes.set_ylabel(first.y_label)
+    axes.set_xlabel(first.x_label)
     axes.grid(axis="y", alpha=0.4)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    if panel.doubling:
+    if not first.label:  # of steps: equal distances from 8 to 16 and from 16 to 32
         axes.set_xscale("log", base=2)
-        x = panel.lines[0].x
-        marks = [each for each in x if log2(each).is_integer()] or x
+        marks = [each for each in first.x if log2(each).is_integer()] or first.x
         axes.set_xticks(marks)
         axes.xaxis.set_major_formatter("{x:g}")  # a logarithmic axis has brought its own
         axes.minorticks_off()
-    if panel.bars:
-        bottom = [0.0] * len(panel.lines[0].x)
-        for line in panel.lines:
-            axes.bar(line.x, line.y, bottom=bottom, label=line.label)
-            bottom = [a + b for a, b in zip(bottom, line.y, strict=True)]
-        axes.set_xticks(panel.lines[0].x)
-    else:
-        for line in panel.lines:
-            marker = "o" if len(line.x) < _MARKED else ""
-            axes.plot(line.x, line.y, label=line.label, marker=marker)
+    for curve in curves:
+        marker = "o" if len(curve.x) < _MARKED else ""
+        axes.plot(curve.x, curve.y, label=curve.label, marker=marker)
     axes.set_ylim(0, 1.08 * axes.dataLim.y1 or 1.0)
-    if any(line.label for line in panel.lines):
+    if first.label:
         axes.legend()

@@ -2,7 +2,7 @@
 
 Each crawl is a `scrapy crawl broad` in a process and a folder of its own. Its figures come from its
 report.json and its samples. They are written as soon as the crawl has ended, so an interrupted
-experiment keeps all crawls before. Memory: the samples of one crawl, one a second.
+experiment keeps all crawls before. Memory: the samples of all crawls, one a second.
 """
 
 from __future__ import annotations
@@ -10,32 +10,33 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file
-from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.report.series import read_series
-from webcrawl.tools.sweep.plots import Line, Panel, save
-from webcrawl.tools.sweep.watching import Run, Sample, watch
+from webcrawl.tools.sweep.plots import Curve, save
+from webcrawl.tools.sweep.watching import Sample, watch
 
 GRACE_S = 300.0  # beyond its time limit, for a crawl to start and to end
 PROGRESS_S = 10  # samples are a second apart
-RATE_S = 60.0  # pages per second are means over two default delays of a host
-STORES = ("memory", "disk")
-LEVELS = range(1, MAX_LEVEL + 1)
 
-Say = Callable[[str], None]
 Figures = dict[str, Any]  # a row of a CSV file
-Point = Mapping[str, Any]  # of a time series: t, counts
 
 
 class CrawlFailed(Exception):  # noqa: N818  (an outcome, not an error of ours)
     """A crawl without a result: one line that says why."""
+
+
+class Done(NamedTuple):
+    """A crawl that has ended: its row, and what was seen while it ran."""
+
+    row: Figures
+    samples: list[Sample]
 
 
 @dataclass
@@ -48,20 +49,14 @@ class Lab:
 
     seeds: str
     folder: Path
-    say: Say  # progress
     settings: Mapping[str, Any] = field(default_factory=dict)
     longest_s: float = 900.0  # of each crawl
     pause_s: float = 0.0
     keep: bool = False  # archives and frontiers
     judge: Callable[[], list[str]] = list
-    _crawled: bool = field(default=False, init=False)
 
-    def crawl(self, name: str, **settings: Any) -> tuple[Figures, list[Sample]]:
-        """Run a crawl to its end; its figures, and its samples. CrawlFailed."""
-        if self._crawled and self.pause_s:
-            self.say(f"waits {self.pause_s:g} s, the delay of hosts")
-            time.sleep(self.pause_s)
-        self._crawled = True
+    def crawl(self, name: str, settings: Mapping[str, Any]) -> Done:
+        """Run a crawl to its end. CrawlFailed."""
         folder = self.folder / name
         folder.mkdir()
         chosen = {
@@ -78,183 +73,139 @@ class Lab:
 
         def progress(sample: Sample) -> None:
             if round(sample.at_s) % PROGRESS_S == PROGRESS_S - 1:
-                self.say(f"{name}: {sample.pages:,} pages after {sample.at_s:.0f} s")
+                say(f"{name}: {sample.pages:,} pages after {sample.at_s:.0f} s")
 
         try:
             run = watch(command, folder, self.longest_s + GRACE_S, on_sample=progress)
-            figures = self._figures(folder, run)
+            if run.exit_code or not (folder / "report.json").exists():
+                lines = run.log.strip().splitlines() or [f"exit code {run.exit_code}"]
+                raise CrawlFailed(f"{lines[-1]} ({folder / 'log.txt'})")
+            if faults := self.judge():
+                raise CrawlFailed(f"the servers found a fault: {faults[0]}")
+            peak_mb = max((each.peak_mb for each in run.samples), default=0.0)
+            return Done(_figures(folder, run.cpu_s, peak_mb), run.samples)
         finally:
             if not self.keep:
                 shutil.rmtree(folder / "warc", ignore_errors=True)
                 shutil.rmtree(folder / "job", ignore_errors=True)
-        return figures, run.samples
-
-    def _figures(self, folder: Path, run: Run) -> Figures:
-        report_path = folder / "report.json"
-        if run.exit_code or not report_path.exists():
-            lines = run.log.strip().splitlines() or [f"exit code {run.exit_code}"]
-            raise CrawlFailed(f"{lines[-1]} ({folder / 'log.txt'})")
-        if faults := self.judge():
-            raise CrawlFailed(f"the servers found a fault: {faults[0]}")
-        report = json.loads(report_path.read_text(encoding="utf-8"))
-        counts, elapsed_s = report["counts"], report["elapsed_s"]
-        archive = (folder / "warc").rglob("*.warc.gz")
-        return {
-            "pages": counts["crawled"],
-            "elapsed_s": round(elapsed_s, 1),
-            "pages_per_s": round(counts["crawled"] / elapsed_s, 1),
-            "mean_request_s": round(report["rates"]["mean_request_s"], 3),
-            "html_pages": counts["html_pages"],
-            "html_bytes": counts["html_bytes"],
-            "warc_bytes": sum(path.stat().st_size for path in archive),
-            "cpu_s": round(run.cpu_s, 1),
-            "peak_mb": round(max((each.peak_mb for each in run.samples), default=0.0)),
-            "finish_reason": report["finish_reason"],
-        }
 
 
-# The experiments. Each says its results line by line, and writes NAME.csv and NAME.svg.
+def _figures(folder: Path, cpu_s: float, peak_mb: float) -> Figures:
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    counts, elapsed_s = report["counts"], report["elapsed_s"]
+    archive = (folder / "warc").rglob("*.warc.gz")
+    return {
+        "pages": counts["crawled"],
+        "elapsed_s": round(elapsed_s, 1),
+        "pages_per_s": round(counts["crawled"] / elapsed_s, 1),
+        "mean_request_s": round(report["rates"]["mean_request_s"], 3),
+        "html_pages": counts["html_pages"],
+        "html_bytes": counts["html_bytes"],
+        "warc_bytes": sum(path.stat().st_size for path in archive),
+        "cpu_s": round(cpu_s, 1),
+        "peak_mb": round(peak_mb),
+        "finish_reason": report["finish_reason"],
+    }
 
 
-def concurrency(lab: Lab, steps: Sequence[int], pages: int, result: Say) -> None:
+class Experiment(NamedTuple):
+    """Crawls whose rows are NAME.csv. `crawls`: of each what it is, its name and its settings.
+
+    `title` and `curves`: of NAME.svg.
+    """
+
+    name: str
+    key: str  # the first column
+    crawls: Sequence[tuple[Any, str, Mapping[str, Any]]]
+    title: str
+    curves: Callable[[Sequence[Done]], Sequence[Curve]]
+
+    def run(self, lab: Lab) -> list[Done]:
+        """Run the crawls, and print a line for each. CrawlFailed, OSError."""
+        done: list[Done] = []
+        try:
+            for number, (value, name, settings) in enumerate(self.crawls, 1):
+                if done and lab.pause_s:
+                    say(f"waits {lab.pause_s:g} s, the delay of hosts")
+                    time.sleep(lab.pause_s)
+                say(f"{number}/{len(self.crawls)}: {name}")
+                row, samples = lab.crawl(name, settings)
+                done.append(Done({self.key: value, **row}, samples))
+                write_csv(lab.folder / f"{self.name}.csv", [each.row for each in done])
+                print(f"{name:11}: {_sentence(row)}", flush=True)
+        finally:
+            if curves := self.curves(done) if done else ():
+                save(lab.folder / f"{self.name}.svg", self.title, curves)
+        return done
+
+
+def concurrency(steps: Sequence[int], pages: int) -> Experiment:
     """Crawl `pages` pages with each number of fetches at once."""
-    rows: list[Figures] = []
-    try:
-        for number, fetches in enumerate(steps, 1):
-            lab.say(f"{number}/{len(steps)}: {fetches} fetches at once")
-            figures, _ = lab.crawl(
-                f"fetches-{fetches:03}",
-                CONCURRENT_REQUESTS=fetches,
-                CLOSESPIDER_PAGECOUNT=pages,
+
+    def curves(done: Sequence[Done]) -> list[Curve]:
+        x = [each.row["fetches"] for each in done]
+        return [
+            Curve(label, "fetches at once", "", x, [each.row[name] / unit for each in done])
+            for label, name, unit in (
+                ("total time, s", "elapsed_s", 1),
+                ("pages per second", "pages_per_s", 1),
+                ("collection, MB of HTML", "html_bytes", 1e6),
             )
-            rows.append({"fetches": fetches, **figures})
-            write_csv(lab.folder / "concurrency.csv", rows)
-            result(f"{fetches:4} at once: {_sentence(figures)}")
-    finally:
-        if rows:
-            save(
-                lab.folder / "concurrency.svg",
-                f"{pages:,} pages, by fetches at once",
-                _by_fetches(rows),
-            )
+        ]
+
+    crawls = [
+        (n, f"fetches-{n:03}", {"CONCURRENT_REQUESTS": n, "CLOSESPIDER_PAGECOUNT": pages})
+        for n in steps
+    ]
+    title = f"{pages:,} pages, by fetches at once"
+    return Experiment("concurrency", "fetches", crawls, title, curves)
 
 
-def memory_against_disk(lab: Lab, pages: int, result: Say) -> None:
+def memory_against_disk(pages: int) -> Experiment:
     """Crawl `pages` pages with the frontier in memory, then with the frontier on disk."""
-    totals: list[Figures] = []
-    curves: dict[str, list[Sample]] = {}
-    try:
-        for store in STORES:
-            lab.say(f"frontier: {store}")
-            more = {"JOBDIR": ""} if store == "memory" else {}
-            chosen = {"FRONTIER_STORE": store, "CLOSESPIDER_PAGECOUNT": pages, **more}
-            figures, samples = lab.crawl(store, **chosen)
-            totals.append({"store": store, **figures})
-            curves[store] = [sample for sample in samples if sample.pages]
-            write_csv(lab.folder / "memory-vs-disk.csv", totals)
-            lines = ((name, each) for name, samples in curves.items() for each in samples)
-            write_csv(
-                lab.folder / "memory-vs-disk-samples.csv",
-                [{"store": name, **asdict(each)} for name, each in lines],
-            )
-            result(f"{store:6}: {_sentence(figures)}")
-    finally:
-        if any(curves.values()):
-            title = f"{pages:,} pages, frontier in memory and on disk"
-            save(lab.folder / "memory-vs-disk.svg", title, _by_store(curves))
 
+    def curves(done: Sequence[Done]) -> list[Curve]:
+        found = []
+        for row, samples in done:
+            seen = [sample for sample in samples if sample.pages]
+            x = [sample.pages for sample in seen]
+            found += [
+                Curve(label, "pages", row["store"], x, [getattr(each, name) for each in seen])
+                for label, name in (
+                    ("seconds", "at_s"),
+                    ("seconds of CPU", "cpu_s"),
+                    ("resident memory, MB", "rss_mb"),
+                )
+            ]
+        return found
 
-def long_crawl(lab: Lab, result: Say) -> None:
-    """Crawl for the longest time of `lab`, and plot the course of the crawl."""
-    lab.say(f"one crawl of {lab.longest_s:g} s")
-    figures, _ = lab.crawl("long")
-    write_csv(lab.folder / "long.csv", [figures])
-    result(_sentence(figures))
-    series = sorted((lab.folder / "long").glob("series-*.jsonl"))
-    if panels := course([*read_series(series[-1])] if series else []):
-        save(lab.folder / "long.svg", f"{figures['pages']:,} pages", panels)
-    else:
-        lab.say("no plot: the crawl was shorter than a minute")
-
-
-def course(points: Sequence[Point]) -> list[Panel]:
-    """Panels of one crawl's time series: pages per second, queued URLs, URLs by level."""
-    panels = []
-    minutes, rates = _rates(points)
-    if rates:
-        panels.append(Panel("pages per second", "minutes", [Line("", minutes, rates)]))
-    last = points[-1]["counts"] if points else {}
-    if "pending" in last:
-        times = [point["t"] / 60 for point in points]
-        pending = [point["counts"]["pending"] for point in points]
-        panels.append(Panel("URLs queued", "minutes", [Line("", times, pending)]))
-    if any(f"levels/found/{level}" in last for level in LEVELS):
-        panels.append(Panel("URLs", "level", _by_level(last), bars=True))
-    return panels
-
-
-def _rates(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Minutes, and pages per second: means over RATE_S, or a little more."""
-    minutes, rates = [], []
-    before = points[0] if points else {}
-    for point in points:
-        if (took_s := point["t"] - before["t"]) >= RATE_S:
-            minutes.append(point["t"] / 60)
-            rates.append((point["counts"]["crawled"] - before["counts"]["crawled"]) / took_s)
-            before = point
-    return minutes, rates
-
-
-def _by_level(counts: Mapping[str, float]) -> list[Line]:
-    """Found URLs by level, in the parts that have ended and that are queued."""
-
-    def of(name: str) -> list[float]:
-        return [counts.get(f"levels/{name}/{level}", 0) for level in LEVELS]
-
-    found, ended = of("found"), of("ended")
-    queued = [a - b for a, b in zip(found, ended, strict=True)]
-    return [Line("fetched or dropped", LEVELS, ended), Line("queued", LEVELS, queued)]
-
-
-def _by_fetches(rows: Sequence[Figures]) -> list[Panel]:
-    x = [row["fetches"] for row in rows]
-    quantities = {
-        "total time, s": [row["elapsed_s"] for row in rows],
-        "pages per second": [row["pages_per_s"] for row in rows],
-        "collection, MB of HTML": [row["html_bytes"] / 1e6 for row in rows],
-    }
-    return [
-        Panel(label, "fetches at once", [Line("", x, values)], doubling=True)
-        for label, values in quantities.items()
+    each = {"CLOSESPIDER_PAGECOUNT": pages}
+    crawls = [
+        ("memory", "memory", {**each, "FRONTIER_STORE": "memory", "JOBDIR": ""}),
+        ("disk", "disk", {**each, "FRONTIER_STORE": "disk"}),
     ]
+    title = f"{pages:,} pages, frontier in memory and on disk"
+    return Experiment("memory-vs-disk", "store", crawls, title, curves)
 
 
-def _by_store(curves: Mapping[str, Sequence[Sample]]) -> list[Panel]:
-    quantities: dict[str, Callable[[Sample], float]] = {
-        "seconds": lambda sample: sample.at_s,
-        "seconds of CPU": lambda sample: sample.cpu_s,
-        "resident memory, MB": lambda sample: sample.rss_mb,
-    }
-    return [
-        Panel(
-            label,
-            "pages",
-            [
-                Line(store, [each.pages for each in samples], [value(each) for each in samples])
-                for store, samples in curves.items()
-            ],
-        )
-        for label, value in quantities.items()
-    ]
+def write_samples(path: Path, done: Sequence[Done]) -> None:
+    """The samples of all crawls as CSV."""
+    rows = [{"store": row["store"], **asdict(each)} for row, samples in done for each in samples]
+    write_csv(path, rows)
 
 
-def _sentence(figures: Figures) -> str:
-    ending = figures["finish_reason"]
+def long_crawl() -> Experiment:
+    """One crawl for the longest time of the lab. `scrapy report` plots its course."""
+    return Experiment("long", "crawl", [("long", "long", {})], "", lambda done: ())
+
+
+def _sentence(row: Figures) -> str:
+    ending = row["finish_reason"]
     early = "" if ending == "closespider_pagecount" else f" ({ending})"
     return (
-        f"{figures['pages']:,} pages in {figures['elapsed_s']:.1f} s,"
-        f" {figures['pages_per_s']:.1f} pages/s, {figures['html_bytes'] / 1e6:.1f} MB of HTML,"
-        f" {figures['cpu_s']:.1f} s of CPU, {figures['peak_mb']} MB of memory{early}"
+        f"{row['pages']:,} pages in {row['elapsed_s']:.1f} s,"
+        f" {row['pages_per_s']:.1f} pages/s, {row['html_bytes'] / 1e6:.1f} MB of HTML,"
+        f" {row['cpu_s']:.1f} s of CPU, {row['peak_mb']} MB of memory{early}"
     )
 
 
@@ -266,3 +217,8 @@ def write_csv(path: Path, rows: Sequence[Figures]) -> None:
         writer.writeheader()
         writer.writerows(rows)
     replace_file(path, text.getvalue().encode())  # with the line ends of RFC 4180
+
+
+def say(line: str) -> None:
+    """A line of progress."""
+    print(f"  {line}", file=sys.stderr, flush=True)

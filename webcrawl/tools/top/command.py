@@ -61,8 +61,7 @@ class Command(command.Command):
             else:
                 print(_until_end(lambda each: _print(terminal, each), jobdir, first))
         except (NotRunning, Refused) as error:
-            print(error, file=sys.stderr)
-            self.exitcode = 1
+            self.fail(error, 1)
         except KeyboardInterrupt:
             pass
 

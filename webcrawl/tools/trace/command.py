@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import cast
 
-from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.base.wording import INTERRUPTED
 from webcrawl.tools import command
 from webcrawl.tools.trace.tracer import Tracer
 
@@ -47,14 +47,14 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
-            raise UsageError("give one or more URLs", print_help=False)
+            raise command.WrongUse("give one or more URLs")
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 self.exitcode = runner.run(self._trace(args, opts))
         except KeyboardInterrupt:
             print()
-            self.exitcode = command.INTERRUPTED
+            self.exitcode = INTERRUPTED
 
     async def _trace(self, urls: Sequence[str], opts: argparse.Namespace) -> int:
         settings = cast("Settings", self.settings)

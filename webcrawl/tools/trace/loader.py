@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from scrapy.settings import BaseSettings
 
@@ -58,13 +58,6 @@ class Lines:
 
     def end(self, result: str) -> None:
         self.write(f"{result}\n")
-
-
-class Loaded(NamedTuple):
-    """An answer, and the size of its body without chunk framing."""
-
-    exchange: Exchange
-    content_bytes: int
 
 
 class Loader:
@@ -117,7 +110,7 @@ class Loader:
         self._addresses[host] = addresses
         return addresses
 
-    async def load(self, url: str, what: str, limits: Limits) -> Loaded:
+    async def load(self, url: str, what: str, limits: Limits) -> Exchange:
         """The answer of the first address that accepts a connection."""
         host = host_of(url)
         addresses = await self.resolve(host)
@@ -132,17 +125,10 @@ class Loader:
                 self._lines.end(f"failed with {reason} ({address})")
         raise AssertionError("a host has an address")
 
-    async def _load_from(self, address: str, url: str, what: str, limits: Limits) -> Loaded:
+    async def _load_from(self, address: str, url: str, what: str, limits: Limits) -> Exchange:
         """The answer of `address`. FetchFailed, with the line of the step that failed open."""
-        content_bytes = 0
-
-        def count(content: bytes) -> bool:
-            nonlocal content_bytes
-            content_bytes += len(content)
-            return True
-
         self._lines.begin(f"Connecting on {what}", "* ")
-        request = FetchRequest("GET", url, address, self._headers, on_content=count, limits=limits)
+        request = FetchRequest("GET", url, address, self._headers, limits=limits)
         began = time.monotonic()
         asked_at = 0.0
         try:
@@ -172,7 +158,7 @@ class Loader:
         self._lines.end(f"done in {took} ms with {size_bytes} bytes{cut}")
         self._lines.begin("Verifying header")
         self._lines.end(f"status code {exchange.status}")
-        return Loaded(exchange, content_bytes)
+        return exchange
 
     def _show_failed_load(self, failure: FetchFailed, total_s: float) -> None:
         """The steps before the one that failed; the line of that one stays open."""
@@ -205,7 +191,7 @@ class Loader:
         elif failure.reason == "timeout":
             detail = f"no whole header after {limits.timeout_s:g} s"
         elif failure.reason == "blocked_port":
-            detail += "; only ALLOW_PORTS allows it"
+            detail += "; no request is sent there"
         elif failure.reason == "bad_response":
             detail = f"the answer is not HTTP, {detail}"
         return printable(f"{failure.reason}: {detail}" if detail else failure.reason)

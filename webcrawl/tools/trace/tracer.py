@@ -38,7 +38,6 @@ from webcrawl.parse.urls import canonicalize, host_of, origin_of, redirect_targe
 from webcrawl.reading.page import BodyReader
 from webcrawl.tools.trace.loader import (
     Lines,
-    Loaded,
     Loader,
     StepFailed,
     Write,
@@ -47,6 +46,7 @@ from webcrawl.tools.trace.loader import (
     ms,
     text_of,
 )
+from webcrawl.warc.payload import without_chunks
 
 
 class Tracer:
@@ -103,10 +103,9 @@ class Tracer:
         await self._loader.resolve(host_of(url))
         if self._robots:
             await self._check_robots(url)
-        loaded = await self._loader.load(url, "page", self._loader.limits)
-        exchange, target = loaded.exchange, None
+        exchange, target = await self._loader.load(url, "page", self._loader.limits), None
         if 200 <= exchange.status < 300:
-            self._show_body(loaded)
+            self._show_body(exchange)
             self._parse_page(exchange)
         elif exchange.status in REDIRECTS:
             target = redirect_target(_last(exchange, b"location"), url)
@@ -128,16 +127,16 @@ class Tracer:
         self._lines.end(f"host {parts.host}, port {parts.port}, request {target_of(url)}")
         return url
 
-    def _show_body(self, loaded: Loaded) -> None:
-        exchange, problem = loaded.exchange, loaded.exchange.decode_problem
+    def _show_body(self, exchange: Exchange) -> None:
+        problem, content_bytes = exchange.decode_problem, len(without_chunks(exchange))
         codings = b", ".join(codings_of(exchange.headers)) if exchange.body else b""
         ending = f", {printable(problem)}" if problem else ""
         self._lines.begin("Dechunking")
-        sizes = f"body size was {len(exchange.body)}, now {loaded.content_bytes}"
+        sizes = f"body size was {len(exchange.body)}, now {content_bytes}"
         self._lines.end(sizes + ("" if codings else ending))
         if codings:
             self._lines.begin(f"Decoding {printable(text_of(codings))}")
-            sizes = f"body size was {loaded.content_bytes}, now {len(exchange.payload)}"
+            sizes = f"body size was {content_bytes}, now {len(exchange.payload)}"
             self._lines.end(sizes + ending)
 
     def _parse_page(self, exchange: Exchange) -> None:
@@ -146,13 +145,14 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            page, _ = BodyReader(reading_from(settings)).read(
+            reader = BodyReader(reading_from(settings))
+            page = reader.read(
                 exchange.payload,
                 _last(exchange, b"content-type").decode("latin-1") or "text/html",
                 exchange.url,
                 x_robots_tag.decode("latin-1"),
                 _last(exchange, b"refresh").decode("latin-1"),
-            )
+            ).page
         except Exception as error:  # of a user's own parser (PARSERS)
             fail(f"an exception of its parser: {printable(repr(error))}")
         took = ms(time.monotonic() - began)
@@ -191,7 +191,7 @@ class Tracer:
         url, redirects = f"{origin}/robots.txt", 0
         limits = replace(self._loader.limits, max_size_bytes=MAX_BODY_BYTES)
         while True:
-            exchange = (await self._loader.load(url, "robots", limits)).exchange
+            exchange = await self._loader.load(url, "robots", limits)
             location = exchange.header(b"location")
             answer = robots_answer(exchange.status, location, url, redirects)
             if not isinstance(answer, Redirects):

@@ -4,30 +4,30 @@ Rows go into a temporary SQLite database on disk: some 60 bytes a response, 200 
 text. Memory: three MiB, and `_CACHE_KIB`, however many records there are.
 
 A page is a response of 2xx with HTML, or a revisit of one. In the files of this crawler, a response
-without its metadata record is none: a sitemap or robots.txt that the server answered with HTML.
+without its metadata record is none: a sitemap or robots.txt that the server answered with HTML. Nor
+is a requisite, which has an E in hopsFromSeed, as of Heritrix.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from isal import isal_zlib
 
-from webcrawl.fetch.http1 import parse_headers
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import title_of
 from webcrawl.parse.page import HTML_TYPES, media_type_of
-from webcrawl.tools.report.words import visible_text
-from webcrawl.warc.captures import PART_OF, fields_and_block, lines_of
-from webcrawl.warc.cdxj import head_size, is_not_modified
-from webcrawl.warc.members import LEVEL, START_BYTES, Member, whole_members
-from webcrawl.warc.payload import payload_of
+from webcrawl.tools.words import visible_text
+from webcrawl.warc.captures import PART_OF, Archived, captures, lines_of
+from webcrawl.warc.cdxj import is_not_modified
+from webcrawl.warc.members import LEVEL, START_BYTES
+from webcrawl.warc.payload import Message, message_of
+from webcrawl.warc.reader import Broken, Record, is_packed, read_records
 
 _CACHE_KIB = 32 << 10
 _PAGE_BYTES = 150  # of a page in a list, beside URL, title and text
@@ -61,7 +61,7 @@ FROM (SELECT page.id AS id, page.url AS url, page.time AS time, page.record AS r
              page.is_seed AS is_seed
       FROM page LEFT JOIN response ON response.key = page.original
                 LEFT JOIN page AS first ON first.id = response.page
-      WHERE page.warc = ?)
+      WHERE page.warc BETWEEN ? AND ?)
 """
 _LOST = "FROM revisit LEFT JOIN response ON key = original WHERE key IS NULL"
 
@@ -74,7 +74,6 @@ class Page(NamedTuple):
     record: str  # WARC-Record-ID, without its brackets and `urn:uuid:`
     title: str | None
     text: str
-    is_seed: bool  # no link led to it, or nothing is known of that
 
 
 class Lost(NamedTuple):
@@ -99,55 +98,42 @@ class Captures:
         self._has_text = has_text
         self._rows = sqlite3.connect(database, isolation_level=None)
         self._rows.executescript(f"PRAGMA cache_size = -{_CACHE_KIB};{_SCHEMA}BEGIN")
-        self._warc = 0
-        self._is_ours = False
-        self._page: tuple[object, ...] | None = None  # its metadata record may follow
-        self._id = ""
 
-    def read(self, number: int, path: Path, each: Callable[[Member], object]) -> None:
+    def read(self, number: int, path: Path, each: Callable[[Record], object]) -> None:
         """Read the records of the WARC file `path`; `each` is called for each of them.
 
         DamagedError: the file is damaged, or has no gzip member per record. OSError.
         """
-        end = 0
-        self._warc, self._is_ours = number, False
+        is_ours = False
+
+        def whole(file: BinaryIO) -> Iterator[Record]:
+            if not is_packed(file):
+                raise DamagedError(f"{path}: 0: no gzip member with one WARC record")
+            for record in read_records(file):
+                if isinstance(record, Broken):
+                    where = f"{path}: {record.offset}: {record.why}"
+                    raise DamagedError(f"{where}; see scrapy warccheck")
+                each(record)
+                yield record
+
         with path.open("rb") as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            for member in whole_members(file):
-                fields, block = fields_and_block(member.start)
-                if not member.start.startswith(b"WARC/") or not _is_one(fields, block, member):
-                    raise DamagedError(f"{path}: {end}: no gzip member with one WARC record")
-                self._add(fields, block)
-                each(member)
-                end = member.end
-        self._end_page()
-        if end != size_bytes or not end:
-            raise DamagedError(f"{path}: {end}: the file is damaged here; see scrapy warccheck")
+            for found in captures(whole(file)):
+                if isinstance(found, Archived):
+                    self._add(number, found, is_ours)
+                elif isinstance(found, Record) and found.type == "warcinfo":
+                    info = dict(lines_of(found.block))
+                    is_ours = info.get("software", "").startswith(_OURS)
+                    self.title = self.title or info.get(PART_OF, "")
+                    self.description = self.description or info.get("description", "")
 
-    def _add(self, fields: dict[str, str], block: bytes) -> None:
-        kind = fields.get("warc-type", "")
-        if kind == "metadata" and self._page and fields.get("warc-concurrent-to") == self._id:
-            hops = _hops(block)
-            self._end_page(
-                is_seed=not (hops and hops[1].strip(b"R")), is_page=b"fetchTimeMs:" in block
-            )
-        elif kind in ("response", "revisit"):
-            self._end_page()
-            self._id = fields.get("warc-record-id", "")
-            time = _second(fields.get("warc-date", ""))
-            if _is_time(time):
-                self.latest = max(self.latest, time)
-            self._add_answer(kind, fields, time, block)
-        elif kind == "warcinfo":
-            info = dict(lines_of(block))
-            self._is_ours = info.get("software", "").startswith(_OURS)
-            self.title = self.title or info.get(PART_OF, "")
-            self.description = self.description or info.get("description", "")
-
-    def _add_answer(self, kind: str, fields: dict[str, str], time: str, block: bytes) -> None:
-        """Add the row of a response or a revisit, and keep its page until the next record."""
-        url, original = fields.get("warc-target-uri", ""), None
-        if kind == "revisit":
+    def _add(self, warc: int, archived: Archived, is_ours: bool) -> None:
+        """Add the rows of a response or a revisit. No link led to a seed, as far as is known."""
+        record, metadata, _ = archived
+        fields, original = record.fields, None
+        url, time = fields.get("warc-target-uri", ""), _second(fields.get("warc-date", ""))
+        if _is_time(time):
+            self.latest = max(self.latest, time)
+        if record.type == "revisit":
             if is_not_modified(fields.get("warc-profile", "")):
                 return  # it has no line in the index
             first = fields.get("warc-refers-to-target-uri", "")
@@ -156,55 +142,48 @@ class Captures:
             if fraction := _fraction(first_date):
                 time_17 = first_time.translate(_TO_DIGITS) + fraction[1][:3].ljust(3, "0")
                 self._rows.execute("INSERT OR IGNORE INTO exact VALUES (?, ?)", (original, time_17))
-            values = (self._warc, url, time, original, first, first_time)
+            values = (warc, url, time, original, first, first_time)
             self._rows.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?, ?)", values)
-        title = text = None
-        is_html, content_type, payload = _html(fields, block, has_payload=original is None)
-        if is_html and original is None:
-            title = title_of(payload, sniff(payload, content_type))
-            if self._has_text:
-                words = " ".join(visible_text(payload, content_type).split())
-                text = isal_zlib.compress(words.encode("utf-8", "replace"), LEVEL)
-        if is_html:
-            record = self._id.strip("<>").removeprefix("urn:uuid:")
-            self._page = (self._warc, url, time, record, title, text, original)
-        elif original is None:
-            self._add_response(url, time, None)
-
-    def _end_page(self, *, is_seed: bool = True, is_page: bool = False) -> None:
-        """Add the row of the page whose records have ended, if there is one."""
-        if self._page is None:
-            return
-        warc, url, time, record, title, text, original = self._page
-        self._page = number = None
-        if is_page or not self._is_ours:
-            values = (warc, url, time, record, title, text, is_seed, original)
-            number = self._rows.execute(
-                "INSERT INTO page VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values
+        page = None
+        hops = _hops(metadata)
+        is_page = b"fetchTimeMs:" in metadata and not (hops and b"E" in hops[1])
+        message = _html(record) if is_page or not is_ours else None
+        if message is not None:
+            is_seed = not (hops and hops[1].strip(b"R"))
+            texts = (None, None) if original else self._texts(message)
+            names = (record.id.strip("<>").removeprefix("urn:uuid:"), *texts, is_seed, original)
+            page = self._rows.execute(
+                "INSERT INTO page VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", (warc, url, time, *names)
             ).lastrowid
         if original is None:
-            self._add_response(str(url), str(time), number)
+            row = (_key(url, time), warc, page)
+            self._rows.execute("INSERT OR IGNORE INTO response VALUES (?, ?, ?)", row)
 
-    def _add_response(self, url: str, time: str, page: int | None) -> None:
-        values = (_key(url, time), self._warc, page)
-        self._rows.execute("INSERT OR IGNORE INTO response VALUES (?, ?, ?)", values)
+    def _texts(self, message: Message) -> tuple[str, bytes | None]:
+        """The title of a page, and its text, compressed, if it is wanted."""
+        payload, content_type = message.payload(_PAYLOAD_MAX), message.header(b"content-type")
+        title = title_of(payload, sniff(payload, content_type))
+        if not self._has_text:
+            return title, None
+        words = " ".join(visible_text(payload, content_type).split())
+        return title, isal_zlib.compress(words.encode("utf-8", "replace"), LEVEL)
 
-    def pages(self, warc: int, *, is_seed: bool) -> Iterator[Page]:
-        """The seeds of a file, or its other pages, in the order of their records. A revisit has
-        title and text of its original.
+    def pages(self, warcs: range, *, is_seed: bool) -> Iterator[Page]:
+        """The seeds of some files, or their other pages, in the order of their records. A revisit
+        has title and text of its original.
         """
         columns = f"url, time, record, title, text {_PAGES}"
         sql = f"SELECT {columns} WHERE is_seed = ? ORDER BY id"
-        rows = self._rows.execute(sql, (warc, is_seed))
+        rows = self._rows.execute(sql, (warcs.start, warcs.stop - 1, is_seed))
         for url, time, record, title, text in rows:
             unpacked = isal_zlib.decompress(text).decode() if text else ""
-            yield Page(url, time, record, title, unpacked, is_seed)
+            yield Page(url, time, record, title, unpacked)
 
     def pages_bytes(self, warc: int) -> int:
         """What the list of the pages of a file takes when it is compressed, or more."""
         texts = "length(url) + ifnull(length(CAST(title AS BLOB)), 0) + ifnull(length(text), 0)"
         (total,) = self._rows.execute(
-            f"SELECT total({_PAGE_BYTES} + {texts}) {_PAGES}", (warc,)
+            f"SELECT total({_PAGE_BYTES} + {texts}) {_PAGES}", (warc, warc)
         ).fetchone()
         return int(total)
 
@@ -236,24 +215,14 @@ class Captures:
         self._rows.close()
 
 
-def _is_one(fields: dict[str, str], block: bytes, member: Member) -> bool:
-    """Whether a member has one record, as far as its start shows."""
-    length = fields.get("content-length", "")
-    is_whole = len(member.start) < START_BYTES
-    return length.isdecimal() and (not is_whole or len(block) == int(length) + len(b"\r\n\r\n"))
-
-
-def _html(fields: dict[str, str], block: bytes, *, has_payload: bool) -> tuple[bool, str, bytes]:
-    """Whether an answer is of 2xx and HTML, its Content-Type, and the start of its payload."""
-    if not fields.get("content-type", "").startswith("application/http") or not _status_2xx(block):
-        return False, "", b""
-    end = head_size(block)
-    headers = parse_headers(block[:end])
-    content_type = next((v.decode("latin-1") for n, v in headers if n == b"content-type"), "")
-    if media_type_of(content_type) not in HTML_TYPES:
-        return False, "", b""
-    body = block[end : int(fields["content-length"])] if has_payload else b""
-    return True, content_type, payload_of(body, headers, _PAYLOAD_MAX)
+def _html(record: Record) -> Message | None:
+    """The answer in a record if it is of 2xx and HTML."""
+    is_http = record.fields.get("content-type", "").startswith("application/http")
+    if not is_http or not _status_2xx(record.block):
+        return None
+    message = message_of(record.block)
+    is_html = media_type_of(message.header(b"content-type")) in HTML_TYPES
+    return message if is_html else None
 
 
 def _key(url: str, date: str) -> bytes:

@@ -8,9 +8,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
-from webcrawl.base.wording import counted, printable, size_text
+from webcrawl.base.wording import INTERRUPTED, counted, printable, size_text
 from webcrawl.config.kinds import SIZE, parse_size
 from webcrawl.tools import command
 from webcrawl.tools.progress import bar_of_bytes
@@ -50,13 +48,11 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         size_max = parse_size(opts.max_size)
         if not args:
-            raise UsageError("give WARC files, or their folder", print_help=False)
+            raise command.WrongUse("give WARC files, or their folder")
         if not opts.output or not opts.output.endswith(ENDING):
-            raise UsageError(
-                f"give a file to write that ends in {ENDING}: -o crawl{ENDING}", print_help=False
-            )
+            raise command.WrongUse(f"give a file to write that ends in {ENDING}: -o crawl{ENDING}")
         if size_max is None:
-            raise UsageError(f"--max-size {opts.max_size}: give {SIZE.allowed}", print_help=False)
+            raise command.WrongUse(f"--max-size {opts.max_size}: give {SIZE.allowed}")
         try:
             warcs, written = warc_files(args)
             for each in written:
@@ -75,7 +71,7 @@ class Command(command.Command):
         except sqlite3.Error as error:  # a full disk
             self.fail(f"{opts.output} cannot be written: {error}", 1)
         except KeyboardInterrupt:
-            self.fail(f"interrupted; {opts.output} was not written", command.INTERRUPTED)
+            self.fail(f"interrupted; {opts.output} was not written", INTERRUPTED)
         else:
             _report(result, size_max)
 

@@ -24,8 +24,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import msgspec
-
 from webcrawl.warc.earlierlines import Lines
 from webcrawl.warc.index import Index
 from webcrawl.warc.members import member
@@ -40,16 +38,6 @@ _DEFAULT_PORTS = ("http:80", "https:443")
 ExactTime = Callable[[str, str], str | None]
 
 
-class _Fields(msgspec.Struct):
-    url: str = ""
-    mime: str = ""
-    status: Any = None
-    filename: str = ""
-
-
-_read_fields = msgspec.json.Decoder(_Fields).decode
-
-
 def sorted_lines(files: list[tuple[Path, str]], exact_time: ExactTime, path: Path) -> int:
     """Write the lines of CDXJ files, each given with the name of its WARC file, sorted to `path`.
     Return the number of captures.
@@ -60,12 +48,11 @@ def sorted_lines(files: list[tuple[Path, str]], exact_time: ExactTime, path: Pat
     captures = 0
     with closing(Index(path, path.with_suffix(".open"))) as index:
         for cdxj, warc in files:
-            for line in _lines_of(cdxj, warc):
+            for line, url in _lines_of(cdxj, warc):
                 index.make_room()
                 index.add(line)
                 captures += 1
                 key, time, data = line.split(b" ", 2)
-                url = _read_fields(data).url
                 other = replayweb_key(url).encode("utf-8", "replace")
                 exact = exact_time(url, time.decode())
                 if other != key or exact:
@@ -74,25 +61,19 @@ def sorted_lines(files: list[tuple[Path, str]], exact_time: ExactTime, path: Pat
     return captures
 
 
-def _lines_of(cdxj: Path, warc: str) -> Iterator[bytes]:
-    """The lines of a CDXJ file, without those of answers "not modified": pywb shows such an answer
-    as an empty page.
+def _lines_of(cdxj: Path, warc: str) -> Iterator[tuple[bytes, str]]:
+    """The lines of a CDXJ file and their URLs, without those of answers "not modified": pywb shows
+    such an answer as an empty page.
     """
     lines = Lines(cdxj)
     for line in lines:
-        if not line.strip() or line.startswith(b"!"):
+        if (found := lines.fields(line)) is None:
             continue
-        _, time, data = (*line.split(b" ", 2), b"", b"")[:3]
-        try:
-            fields = _read_fields(data)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise lines.broken(f"no CDXJ: {error}") from None
-        if not (len(time) == 14 and time.isdigit()):
-            raise lines.broken("no CDXJ: a time of 14 digits was expected")
+        _, fields = found
         if fields.filename != warc:
             raise lines.broken(f"it is of the file {fields.filename!r}, not of {warc}")
         if fields.mime != "warc/revisit" or str(fields.status) != "304":
-            yield line + b"\n"
+            yield line + b"\n", str(fields.url or "")
 
 
 def zip_index(lines: BinaryIO, entries: list[bytes]) -> Iterator[bytes]:

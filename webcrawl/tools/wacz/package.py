@@ -11,15 +11,15 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from webcrawl import __version__
 from webcrawl.tools.progress import Progress
-from webcrawl.tools.wacz.captures import Page
-from webcrawl.tools.wacz.index import CDX, ExactTime, sorted_lines, zip_index
+from webcrawl.tools.wacz.captures import Captures
+from webcrawl.tools.wacz.index import CDX, sorted_lines, zip_index
 
 VERSION: Final = "1.1.1"
 SOFTWARE: Final = f"webcrawl {__version__}"
@@ -28,32 +28,26 @@ _NOT_IN_A_NAME = re.compile(r"[^a-z0-9._-]")  # Frictionless Data Package, 1: na
 
 
 class Contents(NamedTuple):
-    """What a WACZ is made of. `pages` gives the seeds, or all other pages."""
+    """What a WACZ is made of."""
 
-    warcs: list[Path]
-    cdxjs: list[Path]  # of each WARC file
-    exact_time: ExactTime
-    pages: Callable[[bool], Iterator[Page]]
+    warcs: Sequence[Path]
+    cdxjs: Sequence[Path]  # of each WARC file
+    captures: Captures
+    numbers: range  # of the WARC files, in `captures`
     has_text: bool
     about: dict[str, Any]  # of datapackage.json; with `created`
 
 
-class Written(NamedTuple):
-    """What a WACZ has."""
-
-    captures: int
-    pages: int
-
-
-def write_package(contents: Contents, path: Path, progress: Progress) -> Written:
-    """Write the WACZ of `contents` to `path`, and sync it. `path` with other endings is used too.
+def write_package(contents: Contents, path: Path, progress: Progress) -> tuple[int, int]:
+    """Write the WACZ of `contents` to `path`, and sync it; return the numbers of its captures and
+    its pages. `path` with other endings is used too.
 
     `progress` is called with bytes of WARC files. EarlierError: a CDXJ cannot be used. OSError.
     """
     lines = path.with_suffix(".cdxj")
     names = [warc.name for warc in contents.warcs]
     files = list(zip(contents.cdxjs, names, strict=True))
-    captures = sorted_lines(files, contents.exact_time, lines)
+    captures = sorted_lines(files, contents.captures.exact_time, lines)
     with path.open("wb") as file:
         with ZipFile(file, "w") as zipped:
             package = _Package(zipped, contents.about["created"], path.with_suffix(".tmp"))
@@ -68,7 +62,7 @@ def write_package(contents: Contents, path: Path, progress: Progress) -> Written
         file.flush()
         os.fsync(file.fileno())
     lines.unlink()
-    return Written(captures, pages)
+    return captures, pages
 
 
 class _Package:
@@ -120,9 +114,11 @@ class _Package:
             nonlocal number
             header: dict[str, Any] = {"format": "json-pages-1.0", "id": name, "title": title}
             yield _line(header | {"hasText": True} if contents.has_text else header)
-            for page in contents.pages(has_seeds):
+            for page in contents.captures.pages(contents.numbers, is_seed=has_seeds):
                 number += 1
-                yield _line(_page_fields(page))
+                fields = {"id": page.record, "url": page.url, "ts": page.time}
+                more = {"title": page.title, "text": page.text, "seed": has_seeds}
+                yield _line(fields | {key: value for key, value in more.items() if value})
 
         self.add("pages/pages.jsonl", lines("pages", "Seeds", has_seeds=True))
         self.add("pages/extraPages.jsonl", lines("extraPages", "Other pages", has_seeds=False))
@@ -139,15 +135,6 @@ class _Package:
         }
         digest = self.add("datapackage.json", [_json(package)])
         self.add("datapackage-digest.json", [_json({"path": "datapackage.json", "hash": digest})])
-
-
-def _page_fields(page: Page) -> dict[str, Any]:
-    fields: dict[str, Any] = {"id": page.record, "url": page.url, "ts": page.time}
-    if page.title:
-        fields["title"] = page.title
-    if page.text:
-        fields["text"] = page.text
-    return fields | {"seed": True} if page.is_seed else fields
 
 
 def _line(fields: dict[str, Any]) -> bytes:

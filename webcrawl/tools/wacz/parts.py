@@ -13,19 +13,18 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file, sync_folder
 from webcrawl.tools.progress import Progress
-from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost, Page
-from webcrawl.tools.wacz.package import SOFTWARE, Contents, Written, write_package
+from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost
+from webcrawl.tools.wacz.package import SOFTWARE, Contents, write_package
 from webcrawl.warc.index import Index, index_path
-from webcrawl.warc.members import Member
+from webcrawl.warc.reader import Record
 from webcrawl.warc.recovery import index_line
 
 ENDING = ".wacz"
@@ -39,7 +38,7 @@ class Part(NamedTuple):
 
     path: Path
     warcs: int
-    written: Written
+    written: tuple[int, int]  # captures and pages
     size_bytes: int
 
 
@@ -68,9 +67,29 @@ def make_wacz(
             cdxjs = _read(warcs, captures, folder, progress)
             bytes_of_pages = map(captures.pages_bytes, range(len(warcs)))
             sizes = [_size(*each) for each in zip(warcs, cdxjs, bytes_of_pages, strict=True)]
-            making = _Making(warcs, cdxjs, captures, output, has_text, _about(captures))
-            made = making.write(_cut(sizes, size_max), folder, progress)
-            return Result(*made, *captures.lost(LOST_SHOWN))
+            about, parts = _about(captures), _cut(sizes, size_max)
+            names = _names(output, len(parts))
+            made = []
+            for numbers, name in zip(parts, names, strict=True):
+                contents = Contents(
+                    warcs[numbers.start : numbers.stop],
+                    cdxjs[numbers.start : numbers.stop],
+                    captures,
+                    numbers,
+                    has_text,
+                    about | _relation(captures, numbers, parts, names),
+                )
+                written = write_package(contents, folder / name, progress)
+                size_bytes = (folder / name).stat().st_size
+                made.append(Part(output.with_name(name), len(numbers), written, size_bytes))
+            for part in made:
+                (folder / part.path.name).replace(part.path)
+            sync_folder(output.parent)
+            collection = None
+            if len(made) > 1:
+                collection = output.with_suffix(".json")
+                replace_file(collection, json.dumps(_collection(made, about), indent=2) + "\n")
+            return Result(made, collection, *captures.lost(LOST_SHOWN))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -101,12 +120,12 @@ def _read_one(
 ) -> None:
     """Read a file, and make its index at `cdxj`."""
     if cdxj is None:
-        captures.read(number, warc, lambda each: progress(each.end - each.offset))
+        captures.read(number, warc, lambda each: progress(each.size_bytes))
         return
     with closing(Index(cdxj, cdxj.with_suffix(".open"))) as index:
 
-        def add(each: Member) -> None:
-            progress(each.end - each.offset)
+        def add(each: Record) -> None:
+            progress(each.size_bytes)
             if line := index_line(warc, warc.name, each):
                 index.make_room()
                 index.add(line)
@@ -134,68 +153,33 @@ def _cut(sizes: list[int], size_max: int) -> list[range]:
     return [*parts, range(start, len(sizes))]
 
 
-class _Making(NamedTuple):
-    """All parts of one archive. `about`: of each datapackage.json, and of the collection."""
+def _names(output: Path, parts: int) -> list[str]:
+    stem = output.name.removesuffix(ENDING)
+    numbered = [f"{stem}-{number:03}{ENDING}" for number in range(1, parts + 1)]
+    return numbered if parts > 1 else [output.name]
 
-    warcs: Sequence[Path]
-    cdxjs: Sequence[Path]
-    captures: Captures
-    output: Path
-    has_text: bool
-    about: dict[str, Any]
 
-    def write(
-        self, parts: list[range], folder: Path, progress: Progress
-    ) -> tuple[list[Part], Path | None]:
-        stem = self.output.name.removesuffix(ENDING)
-        names = [f"{stem}-{number:03}{ENDING}" for number in range(1, len(parts) + 1)]
-        if len(parts) == 1:
-            names = [self.output.name]
-        written = []
-        for numbers, name in zip(parts, names, strict=True):
-            about = self.about | self._relation(numbers, parts, names)
-            path = folder / name
-            made = write_package(self._contents(numbers, about), path, progress)
-            size_bytes = path.stat().st_size
-            written.append(Part(self.output.with_name(name), len(numbers), made, size_bytes))
-        for part in written:
-            (folder / part.path.name).replace(part.path)
-        sync_folder(self.output.parent)
-        if len(parts) == 1:
-            return written, None
-        collection = self.output.with_suffix(".json")
-        replace_file(collection, json.dumps(self._collection(written), indent=2) + "\n")
-        return written, collection
+def _relation(
+    captures: Captures, numbers: range, parts: list[range], names: list[str]
+) -> dict[str, Any]:
+    """The other parts that have originals of this one's revisits: ReplayWeb.page looks there.
 
-    def _contents(self, numbers: range, about: dict[str, Any]) -> Contents:
-        def pages(is_seed: bool) -> Iterator[Page]:
-            return chain.from_iterable(self.captures.pages(n, is_seed=is_seed) for n in numbers)
+    Those with most of them first: it gives up after a dozen.
+    """
+    name_of = {n: name for part, name in zip(parts, names, strict=True) for n in part}
+    needed: Counter[str] = Counter()
+    for warc, count in captures.originals_in(numbers):
+        needed[name_of[warc]] += count
+    requires = [{"filename": name} for name, _ in needed.most_common()]
+    return {"relation": {"requires": requires}} if requires else {}
 
-        taken = slice(numbers.start, numbers.stop)
-        files = (list(self.warcs[taken]), list(self.cdxjs[taken]))
-        return Contents(*files, self.captures.exact_time, pages, self.has_text, about)
 
-    def _relation(
-        self, numbers: range, parts: list[range], names: list[str]
-    ) -> dict[str, dict[str, list[dict[str, str]]]]:
-        """The other parts that have originals of this one's revisits: ReplayWeb.page looks there.
-
-        Those with most of them first: it gives up after a dozen.
-        """
-        name_of = {n: name for part, name in zip(parts, names, strict=True) for n in part}
-        needed: Counter[str] = Counter()
-        for warc, count in self.captures.originals_in(numbers):
-            needed[name_of[warc]] += count
-        requires = [{"filename": name} for name, _ in needed.most_common()]
-        return {"relation": {"requires": requires}} if requires else {}
-
-    def _collection(self, parts: list[Part]) -> dict[str, Any]:
-        resources = [
-            {"name": part.path.name, "path": part.path.name, "bytes": part.size_bytes}
-            for part in parts
-        ]
-        about = {"profile": "multi-wacz-package", "software": SOFTWARE, **self.about}
-        return about | {"resources": resources}
+def _collection(parts: list[Part], about: dict[str, Any]) -> dict[str, Any]:
+    resources = [
+        {"name": part.path.name, "path": part.path.name, "bytes": part.size_bytes} for part in parts
+    ]
+    head = {"profile": "multi-wacz-package", "software": SOFTWARE}
+    return head | about | {"resources": resources}
 
 
 def _about(captures: Captures) -> dict[str, Any]:

@@ -1,4 +1,4 @@
 """`scrapy warccheck`: WARC files against WARC 1.1 and HTTP.
 
-- `reader`: the records of a file. `check`: the problems of a file. `indexcheck`: of its index.
+- `check`: the problems of a file. `indexcheck`: of its index. `warc.reader` reads the records.
 """

@@ -11,8 +11,8 @@ fields. All of them accept these faults, with the exceptions below:
 Warcat alone finds a wrong trailer, a repeated id, and a forbidden field.
 
 A server may send wrong framing, and an archive keeps the bytes as sent. Such a problem begins with
-"chunked over a plain body" or "Content-Length is", and need not be a fault of the file. Memory: one
-record, its body decoded up to MAX_DECODED, and the ids of one file.
+"chunked over a plain body" or "Content-Length is", and need not be a fault of the file. Memory:
+three times a record, its body decoded up to MAX_DECODED, and the ids of one file.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b32encode
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from webcrawl.fetch.decode import decode
-from webcrawl.fetch.http1 import parse_headers, transfer_codings
+from webcrawl.fetch.http1 import transfer_codings
 from webcrawl.tools.warccheck.indexcheck import IndexCheck
-from webcrawl.tools.warccheck.reader import BadRecord, Record, read
-from webcrawl.warc.cdxj import head_size, is_not_modified
-from webcrawl.warc.payload import unchunked
+from webcrawl.warc.cdxj import is_not_modified
+from webcrawl.warc.payload import Message, message_of, unchunked
+from webcrawl.warc.reader import Broken, Record, read_records
 
 # The fields that a record must have and must not have, by its type (WARC 1.1, 5 and 6).
 MANDATORY = frozenset({"warc-type", "warc-record-id", "warc-date", "content-length"})
@@ -64,11 +65,14 @@ REPEATABLE = frozenset({"warc-concurrent-to", "warc-protocol"})
 _STANDARD = ("warc-", "content-")
 NO_PAYLOAD = "3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # SHA-1 of no bytes, in base 32
 MAX_DECODED = 64 << 20  # bytes; a body is decoded up to here for its digest
+MAX_RECORD = 1 << 30  # bytes. Deviation: larger records are refused, against compression bombs
 TRUNCATIONS = frozenset({"length", "time", "disconnect", "unspecified"})  # 5.13
 
+_VERSION = re.compile(rb"WARC/1\.[01]\r\n", re.IGNORECASE)
 _ID = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]+>")
 # 5.4: W3C-DTF in UTC; precision from a year to nanoseconds.
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z)?)?)?", re.IGNORECASE)
+_FOLD = re.compile(rb"\r\n[ \t]+")
 _REQUEST_LINE = re.compile(rb"([!#-'*+.^-z|~0-9A-Z-]+) \S+ HTTP/1\.[01]\r\n")
 _STATUS_LINE = re.compile(rb"HTTP/\d+(?:\.\d+)?[ \t]+(\d{3})", re.IGNORECASE)
 _LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d+)[ \t]*\r?\n", re.IGNORECASE)
@@ -122,13 +126,14 @@ def check(path: Path) -> list[str]:
     problems: list[str] = []
     file = _File()
     index = IndexCheck(path)
-    try:
-        for number, record in enumerate(read(path)):
+    with path.open("rb") as warc:
+        for number, record in enumerate(read_records(warc, MAX_RECORD)):
+            if isinstance(record, Broken):
+                problems.append(f"{record.offset}: {record.why}")
+                continue
             found = (*file.problems(number, record), *record_problems(record))
             problems += index.problems(record)
             problems += (f"{record.offset}: {problem}" for problem in found)
-    except BadRecord as error:
-        problems.append(str(error))
     if not (file.ids or problems):
         problems.append("0: no record")
     return [*problems, *file.at_end(), *index.at_end()]
@@ -137,10 +142,11 @@ def check(path: Path) -> list[str]:
 def record_problems(record: Record) -> Iterator[str]:
     """The problems of one record by itself, without the offset."""
     names, kind = record.fields.keys(), record.type
+    yield from _head_problems(record.head)
+    if not record.is_whole:
+        yield f"larger than {MAX_RECORD} bytes"
+        return
     yield from (f"{name} is missing" for name in sorted(MANDATORY - names))
-    for name in sorted(record.repeated - REPEATABLE):
-        if name.startswith(_STANDARD):
-            yield f"{name} is repeated"
     for name in sorted(names):
         if name.startswith(_STANDARD) and not record.fields[name]:
             yield f"{name} is empty"
@@ -164,6 +170,20 @@ def record_problems(record: Record) -> Iterator[str]:
     yield from _wrong_digest(record, "warc-block-digest", (record.block,))
     if kind in _BY_TYPE:
         yield from _BY_TYPE[kind](record)
+
+
+def _head_problems(head: bytes) -> Iterator[str]:
+    """The problems of version and fields (4), as they are written."""
+    if not _VERSION.match(head):
+        yield f"begins with {head.split(maxsplit=1)[0].decode('latin-1')!r}"
+    if head.count(b"\n") != head.count(b"\r\n"):
+        yield "a line of its fields ends without CR"
+    _, *lines = _FOLD.sub(b" ", head).decode("utf-8", "replace").split("\r\n")
+    yield from (f"not a field: {line[:40]!r}" for line in lines if line and ":" not in line)
+    names = Counter(line.partition(":")[0].lower() for line in lines)
+    for name, count in sorted(names.items()):
+        if count > 1 and name not in REPEATABLE and name.startswith(_STANDARD):
+            yield f"{name} is repeated"
 
 
 def _request_problems(record: Record) -> Iterator[str]:
@@ -200,8 +220,9 @@ def _response_problems(record: Record) -> Iterator[str]:
     if not _STATUS_LINE.match(record.block):
         yield f"a response that begins with {record.block[:20]!r}"
         return
-    head, body = split_head(record.block)
-    yield from _wrong_digest(record, "warc-payload-digest", _payloads(head, body))
+    message = message_of(record.block)
+    head, _, body = message
+    yield from _wrong_digest(record, "warc-payload-digest", _payloads(message))
     if "warc-truncated" in record.fields or not body:
         return
     if _CHUNKED.search(head):
@@ -233,7 +254,7 @@ def _missing_body(record: Record) -> str:
 
     An answer to HEAD may announce one (RFC 9112, 6.3): the caller knows the request.
     """
-    head, body = split_head(record.block)
+    head, _, body = message_of(record.block)
     status = _STATUS_LINE.match(head)
     length = _LENGTH.search(head)
     if body or "warc-truncated" in record.fields or not status or int(status[1]) in (204, 304):
@@ -247,10 +268,10 @@ def _missing_body(record: Record) -> str:
     )
 
 
-def _payloads(head: bytes, body: bytes) -> Iterator[bytes]:
+def _payloads(message: Message) -> Iterator[bytes]:
     """The payload (5.9) as different writers define it: with framing, without, and decoded."""
+    _, headers, body = message
     yield body
-    headers = parse_headers(head)
     if b"chunked" in transfer_codings(headers):
         body = unchunked(body).data
         yield body
@@ -276,9 +297,3 @@ def _wrong_digest(record: Record, name: str, candidates: Iterable[bytes]) -> Ite
         if said in (b32encode(sum_).decode().rstrip("="), sum_.hex().upper()):
             return
     yield f"{name} does not fit the bytes"
-
-
-def split_head(block: bytes) -> tuple[bytes, bytes]:
-    """Head, with its blank line, and body."""
-    end = head_size(block)
-    return block[:end], block[end:]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.tools import command
 from webcrawl.tools.warccheck.check import check
 
@@ -19,7 +17,7 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
-            raise UsageError("give one or more WARC files", print_help=False)
+            raise command.WrongUse("give one or more WARC files")
         for name in args:
             try:
                 problems = check(Path(name))

@@ -12,10 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from webcrawl.tools.warccheck.reader import Record
-from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.index import index_path
-from webcrawl.warc.records import digest
+from webcrawl.warc.reader import Record
+from webcrawl.warc.recovery import index_line
 
 _NEEDED = frozenset({"urlkey", "timestamp", "url", "length", "filename"})
 
@@ -24,7 +23,7 @@ class IndexCheck:
     """Call `problems` for each record, then `at_end`. Without an index there are no problems."""
 
     def __init__(self, warc: Path) -> None:
-        self._filename = warc.name
+        self._warc = warc
         self._path = index_path(warc)
         self._has_index = self._path != warc and self._path.is_file()
         self._lines: dict[str, dict[str, Any]] = {}  # by the offset of the record
@@ -54,15 +53,13 @@ class IndexCheck:
         if not self._has_index:
             return
         line = self._lines.pop(str(record.offset), None)
-        block = record.block
-        answer = answer_of_record(record.fields, block, lambda at: digest(block[at:]))
-        if answer is None:
+        wanted = index_line(self._warc, self._warc.name, record)
+        if wanted is None:
             return
         if line is None:
             yield f"{record.offset}: not in the index"
             return
-        expected = _fields(cdxj_line(answer, self._filename, record.offset, record.size_bytes))
-        for name, value in expected.items():
+        for name, value in _fields(wanted).items():
             if line.get(name, None if name in _NEEDED else value) != value:
                 yield f"{record.offset}: the index has {name} {line.get(name)!r}, not {value!r}"
 

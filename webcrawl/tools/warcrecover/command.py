@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.tools import command
 from webcrawl.warc.files import open_files
 from webcrawl.warc.recovery import recover
@@ -27,7 +25,7 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
-            raise UsageError("give the folder of the WARC files (WARC_DIR)", print_help=False)
+            raise command.WrongUse("give the folder of the WARC files (WARC_DIR)")
         for folder in map(Path, args):
             if not folder.is_dir():
                 self.fail(f"{folder} is no folder", 2)

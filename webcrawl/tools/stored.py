@@ -1,0 +1,102 @@
+"""Files of an object store (ARCHIVE_STORE), as tools read them in the place of files of this disk.
+
+A WARC file is read where it is, by ranges: 4 MiB of memory, and no disk. Crawl logs, reports and
+indexes, which are some percent of it, are fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+
+from webcrawl.base.wording import needs_extra
+
+if TYPE_CHECKING:  # only who reads from a store loads obstore
+    from webcrawl.warc.objects import Objects
+
+CRAWL_FILES = re.compile(r"(crawl|report|series)-.*\.(jsonl|jsonl\.gz|json|txt)")
+_LOG = re.compile(r"(hub-\d+/)?crawl-\d{14}-[0-9a-f]{6}-\d{5,}\.jsonl\.gz")
+_OF_HUB = re.compile(r"/hub-\d+/?\Z")
+
+
+class NoStoreError(Exception):
+    """A store cannot be read. One line for the user."""
+
+
+class StoredFile(NamedTuple):
+    """A file in the folder of a store at `url`. All but `name` may raise OSError."""
+
+    url: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.url}/{self.name}"
+
+    def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
+        return store_at(self.url).open(self.name)
+
+    def with_name(self, name: str) -> StoredFile:
+        return self._replace(name=name)
+
+    def is_file(self) -> bool:
+        return self.name in store_at(self.url).sizes()
+
+
+def located(name: str) -> Path | StoredFile:
+    """A file by its path or URL."""
+    return StoredFile(*name.rsplit("/", 1)) if is_stored(name) else Path(name)
+
+
+def size_of(file: Path | StoredFile) -> int:
+    """OSError, NoStoreError."""
+    if isinstance(file, StoredFile):
+        return store_at(file.url).size_of(file.name)
+    return file.stat().st_size
+
+
+def named_files(name: str, ending: str) -> list[Path | StoredFile]:
+    """The file of this path or URL; of the URL of a folder those with the ending. OSError,
+    NoStoreError.
+    """
+    if not is_stored(name) or name.endswith((ending, ".warc")):
+        return [located(name)]
+    url = name.rstrip("/")
+    names = sorted(each for each in store_at(url).sizes() if each.endswith(ending))
+    if not names:
+        raise NoStoreError(f"{name} has no files *{ending}")
+    return [StoredFile(url, each) for each in names if "/" not in each]
+
+
+def stored_logs(url: str) -> list[str]:
+    """The URLs of the crawl logs in the folder at `url`, those of each hub too."""
+    return [f"{url}/{each}" for each in sorted(store_at(url).sizes()) if _LOG.fullmatch(each)]
+
+
+def is_stored(name: object) -> bool:
+    """Whether a user's text names a folder or a file of a store."""
+    return "://" in str(name)
+
+
+def store_at(url: str) -> Objects:
+    """OSError; NoStoreError without obstore."""
+    try:
+        from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
+    except ModuleNotFoundError:
+        raise NoStoreError(needs_extra(url, "obstore", "store")) from None
+    return Objects(url)
+
+
+def warcs_of(url: str) -> str:
+    """The folder with the WARC files of a crawl whose log is in the folder at `url`."""
+    return _OF_HUB.sub("", url)
+
+
+def fetch_files(url: str, folder: Path, is_wanted: Callable[[str], object]) -> None:
+    """Fetch files of the folder at `url` into `folder`. OSError, NoStoreError."""
+    store = store_at(url)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, size_bytes in store.sizes().items():
+        if "/" not in name and is_wanted(name):
+            store.fetch(name, size_bytes, folder / name)
