@@ -69,7 +69,7 @@ def test_of_a_url_of_another_hub_one_line_says_which(
 def test_the_frontier_says_of_which_hub_it_is(
     jobdir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = Namespace(retry=None, forget=None, export=None)
+    options = Namespace(retry=None, set_clock=False, forget=None, export=None)
     ShowFrontier().run([str(jobdir)], options)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Hub 1 of the 3 hubs of 20261123050000-abcdef"

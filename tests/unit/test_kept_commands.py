@@ -137,7 +137,7 @@ def test_a_command_is_shown_and_taken_back(
 ) -> None:
     kept(tmp_path, DENY, ALLOW)
     command = FrontierCommand()
-    options = {"retry": None, "export": None, "forget": None}
+    options = {"retry": None, "export": None, "set_clock": False, "forget": None}
     command.run([str(tmp_path)], Namespace(**options))
     said = capsys.readouterr().out.splitlines()
     assert "         1 deny a.test re:x$, from 2026-01-31T12:00:00Z" in said

@@ -8,7 +8,7 @@ without a wait.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from math import inf
 from typing import Any, Final
@@ -166,6 +166,25 @@ def _host_row(
         (run, host.deferrals, host.epoch, host.kept, host.pages, host.received_bytes),
     )
     return rows.encode(row)
+
+
+def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> bytes:
+    """`row` without times ahead of `now` (UTC): `of` sets one back.
+
+    A back-off that began before stays as it is. A host with a request since then, or none ever,
+    has its clock from a run whose time is ahead.
+    """
+    line, (asked, next_time), tallies, dns, retired, known, deferred = rows.read_plain(row)
+    if asked > now or not asked:
+        asked, next_time = of(asked), of(next_time)
+    changed = (
+        *(line, (asked, next_time), tallies),
+        (dns[0], of(dns[1]), of(dns[2]), *dns[3:]),
+        (of(retired[0]), *retired[1:]),
+        {origin: (of(r[0]), *r[1:]) for origin, r in known.items()},
+        deferred,
+    )
+    return rows.encode(changed)
 
 
 def _has_kept(row: bytes) -> bool:

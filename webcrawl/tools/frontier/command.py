@@ -1,7 +1,7 @@
 """`scrapy frontier JOBDIR`: prints a summary of a crawl's frontier, also while the crawl runs.
 
-With `--retry` it also queues URLs again that are kept for a later try, and with `--forget` it takes
-a command back.
+With `--retry` it also queues URLs again that are kept for a later try, with `--set-clock` it sets
+times back that are ahead of the machine's clock, and with `--forget` it takes a command back.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from scrapy.exceptions import UsageError
@@ -20,6 +20,7 @@ from webcrawl.crawl.keptcommands import shown, steered_by
 from webcrawl.crawl.steering import KEPT_REASONS, kept_reasons
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk import rows
+from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.folderlock import InUseError
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder, LocalFrontier
@@ -36,13 +37,13 @@ class Command(command.Command):
     """Prints hosts by status, queued URLs by level and the largest queues; or all queued URLs."""
 
     def syntax(self) -> str:
-        return "<JOBDIR> [--export FILE | --retry REASONS | --forget N]"
+        return "<JOBDIR> [--export FILE | --retry REASONS | --set-clock | --forget N]"
 
     def long_desc(self) -> str:
         return (
             "pages, hosts by status, queued URLs by level, and the hosts with the most queued URLs."
             " Reads the last commit, also while the crawl runs, and changes nothing without"
-            " --retry or --forget."
+            " --retry, --set-clock or --forget."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -57,6 +58,12 @@ class Command(command.Command):
             metavar="REASONS",
             help="queue URLs again at once that are kept for a later try; REASONS is all, or some"
             f" of {', '.join(sorted(KEPT_REASONS))}",
+        )
+        parser.add_argument(
+            "--set-clock",
+            action="store_true",
+            help="after a run by a clock that was ahead: set the times of the crawl back that are"
+            " ahead of this machine's clock. Stop the crawl first",
         )
         parser.add_argument(
             "--forget",
@@ -76,8 +83,11 @@ class Command(command.Command):
             if reasons:
                 print(_retry(Path(args[0]), reasons))
                 return
+            if opts.set_clock:
+                print(_changed(Path(args[0]), lambda database: set_back(database, time.time())))
+                return
             if opts.forget is not None:
-                print(_forget(Path(args[0]), opts.forget))
+                print(_changed(Path(args[0]), lambda database: _forget(database, opts.forget)))
                 return
             frontier = Inspection(Path(args[0]) / FOLDER)
             if opts.export:
@@ -105,24 +115,29 @@ def _commands(frontier: Inspection) -> list[str]:
     return ["", "Commands of scrapy ctl, which --forget takes back", *lines] if lines else []
 
 
-def _forget(jobdir: Path, number: int) -> str:
-    """Take command `number` of a crawl that does not run back; the line to print. StoreError."""
+def _forget(database: Database, number: int) -> str:
+    """Take command `number` back, and return the line to print. StoreError."""
+    kept = [key for key, _ in database.rows(rows.COMMAND)]
+    if not 0 < number <= len(kept):
+        raise StoreError(f"there is no command {number}")
+    database.delete(kept[number - 1])
+    database.commit()
+    return f"Command {number} is taken back"
+
+
+def _changed(jobdir: Path, change: Callable[[Database], str]) -> str:
+    """Change the rows of a crawl that does not run, and return the line to print. StoreError."""
     if not (jobdir / FOLDER).exists():
         raise StoreError(f"{jobdir} has no frontier")
     folder = JobFolder(jobdir)
     try:
         database = Database(jobdir / FOLDER)
         try:
-            kept = [key for key, _ in database.rows(rows.COMMAND)]
-            if not 0 < number <= len(kept):
-                raise StoreError(f"there is no command {number}")
-            database.delete(kept[number - 1])
-            database.commit()
+            return change(database)
         finally:
             database.close()
     finally:
         folder.close()
-    return f"Command {number} is taken back"
 
 
 def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
