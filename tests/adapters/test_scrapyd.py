@@ -172,16 +172,7 @@ def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
     assert "bad seed" in log
 
 
-@pytest.mark.parametrize(
-    ("seeds", "setting", "line"),
-    [
-        ("nosuch.txt", "STATS_INTERVAL=1", "bad seed: there is no file 'nosuch.txt'"),
-        ("ufmg.br", "DOWNLOAD_DELAY=soon", "DOWNLOAD_DELAY = 'soon' cannot be used"),
-    ],
-)
-def test_a_wrong_argument_is_in_the_log(
-    scrapyd: Scrapyd, seeds: str, setting: str, line: str
-) -> None:
-    log = finish(scrapyd, schedule(scrapyd, setting, seeds=seeds))
-    assert line in log
+def test_a_wrong_argument_is_in_the_log(scrapyd: Scrapyd) -> None:
+    log = finish(scrapyd, schedule(scrapyd, "DOWNLOAD_DELAY=soon", seeds="ufmg.br"))
+    assert "DOWNLOAD_DELAY = 'soon' cannot be used" in log
     assert "Spider opened" not in log

@@ -224,9 +224,7 @@ def test_the_check_before_a_crawl_reads_the_file(tmp_path: Path) -> None:
 
 
 def test_many_rules_are_read() -> None:
-    text = "".join(
-        f'[[rule]]\nhost = "www.{n}.example"\ndelay = {n % 60}\n' for n in range(20_000)
-    )
+    text = "".join(f'[[rule]]\nhost = "www.{n}.example"\ndelay = {n % 60}\n' for n in range(20_000))
     assert len(parse(text, "rules.toml")) == 20_000
 
 
