@@ -118,7 +118,7 @@ class TestPages:
             assert 3 <= len(urls) - menu <= 60
 
     def test_a_prepared_page_equals_one_made_on_request(self) -> None:
-        spec = WorldSpec(hosts=60, features="all,-page-large*", page_bytes=500, menu=5)
+        spec = WorldSpec(hosts=30, features="all,-page-large*", page_bytes=500, menu=5)
         fresh, prepared = World(spec), World(spec)
         prepared.prepare(8 << 20)
         for place in everything(fresh):
@@ -202,7 +202,7 @@ class TestRobots:
             return
         assert isinstance(reply.body, tuple)
         rules = RobotsRules.parse(b"".join(reply.body), "webcrawl")
-        world = World(WorldSpec(hosts=30, features="none"))
+        world = World(WorldSpec(hosts=8, features="none"))
         for place in everything(world):
             target = world.target(place)
             assert rules.allows(target) == made.allows(target)
