@@ -1,4 +1,4 @@
-"""The servers: bytes on sockets, and whole crawls by a naive crawler, polite and impolite."""
+"""The servers: the errors of names, addresses that are served, and the command line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,41 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from struct import pack
 
 import pytest
 
 from simweb import Running, cli, running
+from simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
+from simweb.dns import Names
+from simweb.model import World
+from simweb.spec import WorldSpec
 
 SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
+
+
+def query(name: str, kind: int = 1) -> bytes:
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + pack(">HH", kind, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rcode"),
+    [
+        ("dns-nxdomain", NXDOMAIN),
+        ("dns-servfail", SERVFAIL),
+        ("dns-refused", REFUSED),
+        ("dns-empty", 0),
+    ],
+)
+def test_a_name_without_an_address_has_its_error(kind: str, rcode: int) -> None:
+    """The crawls see only that it has none."""
+    world = World(WorldSpec(hosts=200, features=f"none,{kind}=100"))
+    host = next(n for n in range(200) if world._dns.rows[world._dns_of[n]].name == kind)
+    reply = Names(world).answer(query(world.names()[host]))
+    assert reply
+    assert reply[3] & 15 == rcode
+    assert reply[6:8] == b"\0\0"
 
 
 @pytest.fixture(scope="module")
