@@ -128,6 +128,16 @@ class TestPages:
                 assert parts[0] == parts[1]
                 assert replace(replies[0], body=()) == replace(replies[1], body=())
 
+    def test_a_mirror_serves_the_same_bytes(self) -> None:
+        world = World(WorldSpec(hosts=100, features="none,host-mirror", menu=5))
+        mirrors = [host for host in range(100) if world.host(host).kind.mirror]
+        assert mirrors
+        for mirror in mirrors:
+            original = world.host(mirror).site.host
+            assert not world.host(original).kind.mirror
+            assert body_of(world, Place(mirror, 0)) == body_of(world, Place(original, 0))
+            assert b'href="/' not in body_of(world, Place(mirror, 0)).replace(b'"/s.css"', b"")
+
     def test_only_mirrors_have_equal_pages(self, world: World) -> None:
         bodies = Counter(
             body_of(world, place)
