@@ -230,7 +230,7 @@ def test_bytes_per_host_are_exceeded_by_one_page_at_most(tmp_path: Path) -> None
 def test_the_crawl_ends_when_its_warc_files_are_large_enough(tmp_path: Path) -> None:
     """The next run has a higher budget. The one between ends before its first request."""
     promises = ("--host-delay", "0.1", "--ip-delay", "0.02")
-    limits = {"JOBDIR": tmp_path / "job", "WARC_MAX_SIZE": 100_000, **few(2)}
+    limits = {"JOBDIR": tmp_path / "job", "WARC_MAX_SIZE": 100_000}
     # The last run is so long that each process has a part of it on a busy machine.
     with running(*WORLD, "--seed", "1", *promises) as web:
         first = crawl(tmp_path, web=web, WARC_MAX_TOTAL="300K", **limits)
@@ -246,7 +246,7 @@ def test_the_crawl_ends_when_its_warc_files_are_large_enough(tmp_path: Path) -> 
         assert (again.exit_code, again.report["finish_reason"]) == (0, "warc_max_total")
         assert_clean(again)
         assert web.ledger()["totals"]["requests"] == before
-        last = crawl(tmp_path, web=web, WARC_MAX_TOTAL="3G", **limits)
+        last = crawl(tmp_path, web=web, WARC_MAX_TOTAL="3G", **limits, **few(2))
         assert last.report["finish_reason"] == "finished"
         assert_one_crawl(web, last, 0)
         assert last.report["counts"]["warc_bytes"] == sum(p.stat().st_size for p in last.warcs)

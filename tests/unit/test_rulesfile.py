@@ -223,11 +223,9 @@ def test_the_check_before_a_crawl_reads_the_file(tmp_path: Path) -> None:
         assert "@ and the path of a TOML file" in line
 
 
-def test_a_hundred_thousand_rules_are_read() -> None:
-    text = "".join(
-        f'[[rule]]\nhost = "www.{n}.example"\ndelay = {n % 60}\n' for n in range(100_000)
-    )
-    assert len(parse(text, "rules.toml")) == 100_000
+def test_many_rules_are_read() -> None:
+    text = "".join(f'[[rule]]\nhost = "www.{n}.example"\ndelay = {n % 60}\n' for n in range(20_000))
+    assert len(parse(text, "rules.toml")) == 20_000
 
 
 @pytest.mark.parametrize(
