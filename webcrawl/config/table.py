@@ -437,8 +437,8 @@ def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
     kind, value = TABLE[name].kind, settings.get(name)
     if type_ is not str and (value is None or value == ""):
         return type_()
-    if not kind.fits(value):
-        raise SettingError(name, value, kind.allowed)
+    if why := kind.problem(value):
+        raise SettingError(name, value, why)
     typed = kind.typed(value)
     assert isinstance(typed, type_), f"{name} is no {type_.__name__}"
     return typed

@@ -48,15 +48,15 @@ class Command(command.Command):
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        size_max = parse_size(opts.max_size)
         if not args:
             raise UsageError("give WARC files, or their folder", print_help=False)
         if not opts.output or not opts.output.endswith(ENDING):
             raise UsageError(
                 f"give a file to write that ends in {ENDING}: -o crawl{ENDING}", print_help=False
             )
-        if size_max is None:
+        if not SIZE.fits(opts.max_size):
             raise UsageError(f"--max-size {opts.max_size}: give {SIZE.allowed}", print_help=False)
+        size_max = parse_size(opts.max_size)
         try:
             warcs, written = warc_files(args)
             for each in written:
