@@ -34,6 +34,8 @@ from webcrawl.crawl.crawl import has_our_scheduler
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 
+_OURS = "webcrawl.scheduler.Scheduler"
+
 
 def check(settings: BaseSettings) -> list[str]:
     """One line for each setting that cannot be used: its name, its value and what is allowed."""
@@ -67,7 +69,7 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
 
     jobdir = settings.get("JOBDIR")
     if not has_our_scheduler(settings):
-        yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
+        yield wrong("SCHEDULER", f"{_OURS}, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
     if settings.get("CLUSTER"):
@@ -107,9 +109,9 @@ def problems_of(
 
 def warnings_of(settings: BaseSettings) -> list[str]:
     """A line for each setting that has no effect, or less than its user expects, beside others."""
-    lines: list[str] = []
     if not has_our_scheduler(settings):
-        return lines
+        return [f"LIVE and RULES have no effect: SCHEDULER is not {_OURS}"]
+    lines: list[str] = []
     if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
         lines.append(
             f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"

@@ -6,13 +6,16 @@ them only the crawler. So their shared state is one typed object on the crawler.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol, runtime_checkable
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -37,6 +40,8 @@ if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
     from webcrawl.cluster.packets import Brief
     from webcrawl.cluster.several import SeveralHubs
     from webcrawl.cluster.whole import WholeCrawl
+
+logger = logging.getLogger(__name__)
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 # Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).
@@ -128,6 +133,7 @@ class Crawl:
         self.handlers: dict[type, Handler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers
         self.explain: Explain | None = None  # why a URL is fetched or not (`live`)
+        self.end_task: asyncio.Future[None] | None = None  # the crawl is ending: `end_crawl`
         self.is_refused = False  # this process must not serve its crawl (CLUSTER): exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
@@ -179,3 +185,22 @@ def set_fatal_error(crawler: Crawler, problem: object) -> None:
     if not crawl.fatal_error:
         crawl.fatal_error = str(problem)
         crawler.stats.set_value(FATAL_ERROR_STAT, crawl.fatal_error)
+
+
+def report_error(crawler: Crawler, problem: object, fault: Exception | None = None) -> None:
+    """As `set_fatal_error`, and log the problem, with the traceback of a `fault` of our own."""
+    set_fatal_error(crawler, problem)
+    logger.error("%s", problem, exc_info=fault)
+
+
+def refuse(crawler: Crawler, reason: str, problem: object) -> Never:
+    """End the crawl before it has begun, as an error: for handlers of `spider_opened`."""
+    report_error(crawler, problem)
+    raise CloseSpider(reason) from None
+
+
+def end_crawl(crawler: Crawler, reason: str) -> None:
+    """Begin to end the crawl, from any place. The first reason counts."""
+    crawl = crawl_of(crawler)
+    if crawl.end_task is None:
+        crawl.end_task = asyncio.ensure_future(crawler.engine.close_spider_async(reason=reason))

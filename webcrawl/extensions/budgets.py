@@ -21,7 +21,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.config.build import is_debugging, job_folder, leads_machine, warc_folder
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, report_error
 from webcrawl.live.diskuse import free_bytes
 from webcrawl.signals import crawl_closing
 
@@ -94,8 +94,7 @@ class Budgets:
                     f"DISK_FREE_MIN = {self._free_min}: the disk of {str(folder)!r} has only"
                     f" {free} bytes free, the crawl ends"
                 )
-                set_fatal_error(self._crawler, problem)
-                logger.error("%s", problem)
+                report_error(self._crawler, problem)
                 return "disk_free_min"
         return ""
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import is_debugging
 from webcrawl.config.earlier import earlier_from, prepare_earlier
 from webcrawl.config.kinds import SettingError
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
-
-logger = logging.getLogger(__name__)
+from webcrawl.crawl.crawl import crawl_of, refuse
 
 
 class EarlierArchives:
@@ -42,9 +39,7 @@ class EarlierArchives:
             if crawl.earlier_folder is not None:
                 crawl.earlier = earlier_from(settings, crawl.earlier_folder)
         except SettingError as error:
-            set_fatal_error(self._crawler, error)
-            logger.error("%s", error)
-            raise CloseSpider("settings_error") from None
+            refuse(self._crawler, "settings_error", error)
 
     def spider_closed(self) -> None:
         earlier, crawl_of(self._crawler).earlier = crawl_of(self._crawler).earlier, None

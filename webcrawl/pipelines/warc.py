@@ -17,11 +17,11 @@ from typing import Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, end_crawl, refuse, report_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
@@ -111,8 +111,7 @@ class WarcPipeline:
             if leads_machine(self._crawler):
                 await writer.open()
         except (WarcError, OSError) as error:
-            self._report(error)
-            raise CloseSpider("warc_error") from None
+            refuse(self._crawler, "warc_error", error)
         self._writer = writer
         self._counters = crawl_of(self._crawler).counters or self._counters
 
@@ -182,7 +181,7 @@ class WarcPipeline:
             await self._recovery.end()
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
-                self._report(error)
+                report_error(self._crawler, error)
         written = writer.written
         for name, value in (
             ("files", written.files),
@@ -263,14 +262,8 @@ class WarcPipeline:
         """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
-            self._report(error)
-            coro = self._crawler.engine.close_spider_async(reason="warc_error")
-            self._end_task = asyncio.create_task(coro)
-
-    def _report(self, error: Exception) -> None:
-        """Make `error` the reason of exit code 1, and log it."""
-        set_fatal_error(self._crawler, error)
-        logger.error("%s", error)
+            report_error(self._crawler, error)
+            end_crawl(self._crawler, "warc_error")
 
 
 def _note_position(capture: Capture, position: Position) -> None:
