@@ -151,7 +151,6 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.hub.Hub": 306,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
-    "webcrawl.extensions.earlier.EarlierArchives": 0,
     "webcrawl.extensions.budgets.Budgets": 0,
     "webcrawl.extensions.tuning.OneHeap": 0,
     "webcrawl.extensions.tuning.GcTuning": 900,

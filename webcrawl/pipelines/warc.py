@@ -21,6 +21,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
+from webcrawl.config.earlier import open_earlier_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, end_crawl, refuse, report_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
@@ -99,12 +101,16 @@ class WarcPipeline:
         return pipeline
 
     async def open_spider(self) -> None:
-        """Recover the files of dead runs, and begin one. CloseSpider if that fails.
+        """Open the index of DEDUP_INDEX, recover files of dead runs, and begin one. CloseSpider.
 
         A worker begins its file with its first page: before it has a lease, the first process may
         kill it at any time.
         """
-        writer = WarcWriter(self._files)
+        crawl, writer = crawl_of(self._crawler), WarcWriter(self._files)
+        try:
+            crawl.earlier = open_earlier_of(crawl, self._crawler.settings)
+        except SettingError as error:
+            refuse(self._crawler, "settings_error", error)
         await self._describe()
         try:
             await self._recovery.begin()
@@ -113,7 +119,7 @@ class WarcPipeline:
         except (WarcError, OSError) as error:
             refuse(self._crawler, "warc_error", error)
         self._writer = writer
-        self._counters = crawl_of(self._crawler).counters or self._counters
+        self._counters = crawl.counters or self._counters
 
     async def _describe(self) -> None:
         """Set what the files say of the crawl. Of the seeds only the first process knows."""
@@ -172,6 +178,9 @@ class WarcPipeline:
 
     async def close_spider(self) -> None:
         """Finish the last file, and set the stats of the archive."""
+        if (earlier := crawl_of(self._crawler).earlier) is not None:
+            crawl_of(self._crawler).earlier = None
+            earlier.close()
         writer, self._writer = self._writer, None
         if writer is None:
             return
