@@ -152,8 +152,7 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
     "webcrawl.extensions.budgets.Budgets": 0,
-    "webcrawl.extensions.tuning.OneHeap": 0,
-    "webcrawl.extensions.tuning.GcTuning": 900,
+    "webcrawl.extensions.tuning.MemoryTuning": 900,
     "webcrawl.fastpath.extension.FastPath": 910,  # without it 200 µs per page slower
     "webcrawl.extensions.spiderstate.SpiderState": 0,
     "webcrawl.extensions.feeds.FeedExporter": 0,
