@@ -1,6 +1,6 @@
 """webcrawl: a broad web crawler as a Scrapy project."""
 
-from webcrawl.addon import Addon
+from webcrawl.config.addon import Addon
 
 __all__ = ["Addon", "__version__"]
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """Every default of the crawler, with its reason. docs/settings.md has the meanings.
 
 Users override a default with `-s NAME=VALUE`, in a spider's `custom_settings`, or in their own
-settings module that begins with `from webcrawl.settings import *`. `webcrawl.addon` sets the same
+settings module that begins with `from webcrawl.settings import *`. `webcrawl.Addon` sets the same
 defaults in any other Scrapy project. Times are in seconds, sizes in bytes.
 
 The parts of the crawler are in `..._BASE`, where Scrapy has its own: ITEM_PIPELINES, EXTENSIONS and

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl import Addon, addon
+from webcrawl import Addon
+from webcrawl.config import addon
 
 
 @pytest.mark.parametrize("is_installed", [True, False])

@@ -121,6 +121,7 @@ class Crawl:
         self.is_debugging = False  # `webcrawl.commands.debugging`: no file is written
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.seeds: Sequence[dict[str, Any]] = ()  # as the archive describes them
+        self.describe_seeds: Callable[[], list[dict[str, Any]]] | None = None  # of a broad spider
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
         self.claim: Claim | None = None  # which of several hubs this process is

@@ -32,7 +32,6 @@ from webcrawl.items import Page
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
 from webcrawl.pipelines.recovery import Recovery
 from webcrawl.signals import exchange_recorded
-from webcrawl.spiders.broad import BroadSpider
 from webcrawl.warc.files import About, Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.omission import omitter
@@ -125,10 +124,10 @@ class WarcPipeline:
         """Set what the files say of the crawl. Of the seeds only the first process knows."""
         crawler, crawl = self._crawler, crawl_of(self._crawler)
         spider, settings = crawler.spider, crawler.settings
-        if crawl.assignment is None and isinstance(spider, BroadSpider):
-            crawl.seeds = await asyncio.to_thread(spider.described_seeds)
-        elif crawl.assignment is not None:
+        if crawl.assignment is not None:
             crawl.seeds = crawl.assignment.seeds
+        elif crawl.describe_seeds is not None:
+            crawl.seeds = await asyncio.to_thread(crawl.describe_seeds)
         self._files.info = warcinfo(settings, crawl.crawl_id, crawl.seeds)
         if crawl.crawl_id and spider is not None:  # else the crawl is plain Scrapy's
             lines = settings_lines(settings, crawl.crawl_id, str(spider.name), crawl.seeds)

@@ -113,6 +113,7 @@ class BroadSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl_arguments = args, kwargs  # for the crawl's other processes
+        crawl_of(crawler).describe_seeds = spider.described_seeds
         crawler.signals.connect(spider._fetches_cut, fetches_cut)
         crawler.signals.connect(spider._closed, signals.spider_closed)
         return spider
