@@ -13,10 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol, runtime_checkable
 
-from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
-from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
@@ -34,7 +32,9 @@ from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads webcrawl.cluster
+    from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+
     from webcrawl.cluster.checkpoints import Checkpoints
     from webcrawl.cluster.claims import Claim
     from webcrawl.cluster.packets import Brief
@@ -78,12 +78,6 @@ def has_our_scheduler(settings: BaseSettings) -> bool:
         return issubclass(load_object(settings["SCHEDULER"]), CrawlScheduler)
     except (ImportError, NameError, TypeError, ValueError):  # Scrapy reports it
         return False
-
-
-class Handler(Protocol):
-    """The download handler, as the downloader calls it."""
-
-    async def download_request(self, request: Request) -> Response: ...
 
 
 class Assignment(NamedTuple):
@@ -131,7 +125,7 @@ class Crawl:
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.checkpoints: Checkpoints | None = None  # CLUSTER_CHECKPOINTS
         self.gate = Gate()
-        self.handlers: dict[type, Handler] = {}  # the project's, by their classes
+        self.handlers: dict[type, BaseDownloadHandler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers
         self.explain: Explain | None = None  # why a URL is fetched or not (`live`)
         self.end_task: asyncio.Future[None] | None = None  # the crawl is ending: `end_crawl`
