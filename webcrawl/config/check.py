@@ -110,7 +110,8 @@ def problems_of(
 def warnings_of(settings: BaseSettings) -> list[str]:
     """A line for each setting that has no effect, or less than its user expects, beside others."""
     if not has_our_scheduler(settings):
-        return [f"LIVE and RULES have no effect: SCHEDULER is not {_OURS}"]
+        names = [name for name in ("LIVE", "RULES") if str(settings.get(name) or 0) != "0"]
+        return [f"{name} has no effect: SCHEDULER is not {_OURS}" for name in names]
     lines: list[str] = []
     if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
         lines.append(

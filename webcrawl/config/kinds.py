@@ -56,7 +56,7 @@ class NotAllowed(ValueError):  # noqa: N818  (its text is what is allowed)
 
 
 # Raised for a value that cannot be used, by the functions that turn it into its type.
-_FAULTS = (
+FAULTS = (
     *(AttributeError, ImportError, LookupError, NameError, OSError),
     *(OverflowError, TypeError, ValueError),
 )
@@ -65,7 +65,7 @@ _FAULTS = (
 class Kind(NamedTuple):
     """A kind of value: its conversion to its type, and its description for users.
 
-    typed -- returns the value with its type; raises one of _FAULTS if it cannot be used
+    typed -- returns the value with its type; raises one of FAULTS if it cannot be used
     allowed -- the error line, unless `typed` raises NotAllowed
     unit -- "s" or "bytes"; for the documentation
     """
@@ -78,11 +78,13 @@ class Kind(NamedTuple):
         """What is allowed in place of `value`; "" if it can be used."""
         try:
             self.typed(value)
-        except NotAllowed as error:
-            return str(error)
-        except _FAULTS:
-            return self.allowed
+        except FAULTS as error:
+            return self.reason(error)
         return ""
+
+    def reason(self, error: BaseException) -> str:
+        """What is allowed, of an error of `typed`."""
+        return str(error) if isinstance(error, NotAllowed) else self.allowed
 
     def fits(self, value: object) -> bool:
         return not self.problem(value)
