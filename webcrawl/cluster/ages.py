@@ -41,8 +41,11 @@ def shifted(message: Message, by_s: float) -> Message:
 
 
 def _shifted(value: S, by_s: float) -> S:
-    times = {name: getattr(value, name) for name in _times_of(type(value))}
-    return replace(value, **{name: at + by_s for name, at in times.items() if 0.0 < at < inf})
+    times = {}
+    for name in _times_of(type(value)):
+        if 0.0 < (at := getattr(value, name)) < inf:
+            times[name] = at + by_s
+    return replace(value, **times) if times else value
 
 
 @cache

@@ -294,20 +294,20 @@ class NatsBus(Bus):
             await _close(client)
 
     async def _send_while_alive(self, client: _Client) -> None:
+        loop = asyncio.get_running_loop()
         while client.is_alive:
             self._has_out.clear()
             try:
                 while self._out:
                     await client.publish(*self._out.popleft())
-                if self._is_closed:
-                    return
-                async with asyncio.timeout(CHECK_S):
-                    await self._has_out.wait()
-            except TimeoutError:
-                continue
             except (NatsError, OSError) as error:
                 logger.debug("The bus: %s", error)
                 return
+            if self._is_closed:
+                return
+            look = loop.call_later(CHECK_S, self._has_out.set)
+            await self._has_out.wait()
+            look.cancel()
 
     async def _reconnect(self) -> _Client:
         wait_s, most_s = WAIT_S

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from scrapy.utils.reactor import is_reactor_installed
-
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
@@ -37,6 +35,9 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Set the defaults. The event loop that runs already stays: Scrapy refuses another."""
+        # Not above: the process that reads large bodies imports this package without Scrapy.
+        from scrapy.utils.reactor import is_reactor_installed  # noqa: PLC0415
+
         _set_defaults(settings, {"ASYNCIO_EVENT_LOOP"} if is_reactor_installed() else set())
 
 
