@@ -32,7 +32,7 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.http import Response
 
-from webcrawl.crawl.crawl import end_crawl, refuse, report_error, set_fatal_error
+from webcrawl.crawl.crawl import end_crawl, report_error, set_fatal_error
 from webcrawl.crawl.page_fetch import page_fetch_of
 from webcrawl.extensions.feedrepair import LINE_FORMATS, repair
 from webcrawl.report.console import discard_output
@@ -53,10 +53,7 @@ class FeedExporter(feedexport.FeedExporter):
             return super().from_crawler(crawler)
         except NotConfigured:
             if crawler.settings["FEEDS"]:  # Scrapy logs why, and would crawl without feeds
-                why = "FEEDS: a feed cannot be used"
-                crawler.signals.connect(
-                    lambda: refuse(crawler, "feed_error", why), signals.spider_opened, weak=False
-                )
+                crawler.signals.connect(_refusal(crawler), signals.spider_opened, weak=False)
             raise
 
     def open_spider(self, spider: Spider) -> None:
@@ -147,6 +144,16 @@ class FeedExporter(feedexport.FeedExporter):
         fault = None if isinstance(error, OSError) else error  # a bug: logged with its traceback
         why = getattr(error, "strerror", None) or error
         report_error(self.crawler, f"FEEDS: {_name(slot)} cannot be written: {why}", fault)
+
+
+def _refusal(crawler: Crawler) -> Any:
+    """A signal handler that ends the crawl."""
+
+    def refuse() -> None:
+        set_fatal_error(crawler, "FEEDS: a feed cannot be used")
+        raise CloseSpider("feed_error")
+
+    return refuse
 
 
 def _name(slot: FeedSlot) -> str:
