@@ -133,6 +133,7 @@ def test_urls_in_line_obey_a_file_that_changes_and_a_mistake_changes_nothing(
         changed_at = time.monotonic()
         wait_for_servers(web.port)
         obeyed_at = time.monotonic()
+        workers.wait_for_work()  # one that is killed before counts as unable to start
         os.kill(workers.pids[0], signal.SIGKILL)
         workers.wait_for_another()
         running_crawl.until_true(lambda: len(journal.asked(marked, obeyed_at)) >= 4)

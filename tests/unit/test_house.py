@@ -126,7 +126,7 @@ def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
 
 
 def packages_without_a_layer(modules: Modules) -> Iterator[str]:
-    known = frozenset().union(*LAYERS) | SHARED | {"", "__main__", "addon"}
+    known = frozenset().union(*LAYERS) | SHARED | {"", "__main__"}
     yield from sorted({part_of(module) for module in modules} - known)
 
 

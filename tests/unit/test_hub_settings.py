@@ -71,12 +71,12 @@ def test_no_secret_is_told() -> None:
 
 
 def test_code_is_not_taken_from_the_bus() -> None:
-    told = brief(SCOPE_RULES="theirs.rule")
+    told = brief(SCOPE_RULES="json.loads")
     settings = settings_of()
     (problem,) = follow(settings, told)
     assert problem.startswith("SCOPE_RULES = ")
     assert "set the same" in problem
-    assert settings["SCOPE_RULES"] != "theirs.rule"
+    assert settings["SCOPE_RULES"] != "json.loads"
 
 
 @pytest.mark.parametrize(

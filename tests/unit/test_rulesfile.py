@@ -10,7 +10,7 @@ import pytest
 
 from tests.projectsettings import of_a_crawl
 from webcrawl.config.check import check
-from webcrawl.config.kinds import parse_size
+from webcrawl.config.kinds import SIZE
 from webcrawl.config.rulesfile import FIELDS, RulesError, load, parse, unobeyed
 from webcrawl.scope.hostrules import Auth, HostRule, Values
 
@@ -234,7 +234,7 @@ def test_many_rules_are_read() -> None:
     + [(each, None) for each in (-1, "", "K", "1.5G", "1KiB", None, 1.5, "1e3", "9" * 30)],
 )  # fmt: skip
 def test_sizes_have_decimal_units(value: object, size: int | None) -> None:
-    assert parse_size(value) == size
+    assert (SIZE.typed(value) if SIZE.fits(value) else None) == size
 
 
 def test_the_page_of_the_rules_has_every_field_and_an_example_that_works() -> None:

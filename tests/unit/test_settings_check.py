@@ -445,3 +445,10 @@ def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_why_a_parser_cannot_be_used_is_said(parsers: object, reason: str) -> None:
     (line,) = problems(PARSERS=parsers)
     assert f"or None for no parser; {reason}" in line
+
+
+def test_live_and_rules_need_our_scheduler() -> None:
+    other = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    lines = warnings_of(of_a_crawl(LIVE=1, RULES="@rules.toml", **other))
+    assert [line.partition(" has no effect: SCHEDULER")[0] for line in lines] == ["LIVE", "RULES"]
+    assert warnings_of(of_a_crawl(**other)) == []
