@@ -83,6 +83,7 @@ RETRY_TIMES = 2
 PROXY = ""  # http://host:port, or @file: every request goes through it
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
+ALLOW_PORTS: list[int] = []  # such as 6000, for a site that is there
 DOWNLOADER = "webcrawl.downloader.Downloader"
 # In both: a user's dictionary replaces the first, and Scrapy changes the second if
 # TWISTED_REACTOR_ENABLED is off.

@@ -29,7 +29,7 @@ from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
-from webcrawl.scope import REFUSED_PORTS
+from webcrawl.scope import refused_ports
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def client_from(
         gate=gate,
         proxy=proxy_from(settings),
         signer=signer_from(settings),
-        refused_ports=REFUSED_PORTS,
+        refused_ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
         room=room,
     )
 

@@ -172,6 +172,16 @@ def list_of(fits_one: Callable[[str], object], allowed: str) -> Kind:
     return Kind(typed, allowed)
 
 
+def _of_numbers(texts: Kind) -> Kind:
+    """A list of whole numbers, whose texts are of the kind `texts`."""
+
+    def typed(value: Any) -> list[int]:
+        items: Any = texts.typed(value)
+        return [int(str(each)) for each in items]
+
+    return Kind(typed, texts.allowed)
+
+
 def _is_list(value: object) -> bool:
     """Whether `value` is a list, or text with commas. JSON is a mistake that Scrapy does not see.
 
@@ -415,10 +425,8 @@ _CODES = list_of(
     re.compile(rf"(?!{_FINAL})[1-5]\d\d").fullmatch,
     "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
 )
-HTTP_CODES = Kind(
-    lambda value: [int(str(code)) for code in _CODES.typed(value)],  # type: ignore[attr-defined]
-    _CODES.allowed,
-)
+HTTP_CODES = _of_numbers(_CODES)
+PORTS = _of_numbers(list_of(re.compile(r"\d{1,5}").fullmatch, "port numbers, such as 6000,10080"))
 DNS_SERVERS = list_of(read_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
 PARSERS = Kind(
     _parsers, "a dictionary of media types and import paths of their parsers, or None for no parser"

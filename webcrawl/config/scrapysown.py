@@ -20,7 +20,16 @@ from scrapy.settings import BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from webcrawl.config.kinds import BOOL, Kind, NotAllowed, SettingError, seconds, where, whole
+from webcrawl.config.kinds import (
+    BOOL,
+    TLS_VERSION,
+    Kind,
+    NotAllowed,
+    SettingError,
+    seconds,
+    where,
+    whole,
+)
 from webcrawl.config.table import TABLE
 
 
@@ -80,6 +89,9 @@ _KINDS: Final = {
         ),
         whole(0),
     ),
+    # Ours reads these two.
+    "DOWNLOAD_TLS_MIN_VERSION": TLS_VERSION,
+    "DOWNLOAD_TLS_MAX_VERSION": TLS_VERSION,
     "REACTOR_THREADPOOL_MAXSIZE": whole(1),
     "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
     "LOG_LEVEL": Kind(where(_is_level), "CRITICAL, ERROR, WARNING, INFO or DEBUG"),

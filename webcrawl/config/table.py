@@ -283,8 +283,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
             " and the archive names the problem of the certificate.",
         ),
-        Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
-        Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
         Setting(
             "PROXY",
             kinds.PROXY,
@@ -298,6 +296,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ALLOW_PRIVATE_ADDRESSES",
             BOOL,
             "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
+        ),
+        Setting(
+            "ALLOW_PORTS",
+            kinds.PORTS,
+            "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
+            "crawling.md#ports",
         ),
         Setting(
             "FRONTIER_ORDER",
