@@ -1,7 +1,7 @@
 """Every default of the crawler, with its reason. docs/settings.md has the meanings.
 
 Users override a default with `-s NAME=VALUE`, in a spider's `custom_settings`, or in their own
-settings module that begins with `from webcrawl.settings import *`. `webcrawl.addon` sets the same
+settings module that begins with `from webcrawl.settings import *`. `webcrawl.Addon` sets the same
 defaults in any other Scrapy project. Times are in seconds, sizes in bytes.
 
 The parts of the crawler are in `..._BASE`, where Scrapy has its own: ITEM_PIPELINES, EXTENSIONS and
@@ -83,6 +83,7 @@ RETRY_TIMES = 2
 PROXY = ""  # http://host:port, or @file: every request goes through it
 DNS_SERVERS: list[str] = []
 ALLOW_PRIVATE_ADDRESSES = False
+ALLOW_PORTS: list[int] = []  # such as 6000, for a site that is there
 DOWNLOADER = "webcrawl.downloader.Downloader"
 # In both: a user's dictionary replaces the first, and Scrapy changes the second if
 # TWISTED_REACTOR_ENABLED is off.
@@ -156,10 +157,8 @@ EXTENSIONS_BASE = {
     "webcrawl.extensions.archivestore.ArchiveStore": 308,
     "webcrawl.extensions.steering.SteeringExtension": 310,
     "webcrawl.extensions.rules.RulesWatch": 0,
-    "webcrawl.extensions.earlier.EarlierArchives": 0,
     "webcrawl.extensions.budgets.Budgets": 0,
-    "webcrawl.extensions.tuning.OneHeap": 0,
-    "webcrawl.extensions.tuning.GcTuning": 900,
+    "webcrawl.extensions.tuning.MemoryTuning": 900,
     "webcrawl.fastpath.extension.FastPath": 910,  # without it 200 µs per page slower
     "webcrawl.extensions.spiderstate.SpiderState": 0,
     "webcrawl.extensions.feeds.FeedExporter": 0,

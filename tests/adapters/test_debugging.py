@@ -61,7 +61,7 @@ def test_folders_that_a_debugging_command_does_not_use_may_have_any_value(tmp_pa
 
 def test_bench_measures_and_leaves_no_files(tmp_path: Path) -> None:
     done = scrapy(
-        tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO", "-s", "CLOSESPIDER_TIMEOUT=2"
+        tmp_path / "crawl", "bench", "-s", "LOG_LEVEL=INFO", "-s", "CLOSESPIDER_TIMEOUT=1"
     )
     assert done.returncode == 0, done.stderr
     assert "'finish_reason': 'closespider_timeout'" in done.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.conftest import LOOPS
 from tests.adapters.rawserver import Run
 from webcrawl.fetch.room import HostTimes
 from webcrawl.reading.messages import LINKS_AT_A_TIME
@@ -22,6 +23,7 @@ from webcrawl.reading.reader import LargeBodies, ReadingFailed
 from webcrawl.reading.sitemap import read_sitemap
 
 URL = "http://h.example/"
+on_the_usual_loop = pytest.mark.parametrize("run", LOOPS[-1:], indirect=True)
 PARSERS = """
     import os, signal
     from webcrawl.parse.links import Markup
@@ -77,6 +79,7 @@ def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> N
     run(go())
 
 
+@on_the_usual_loop
 def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
     links = "".join(f"<a href=/{n}>some words</a>" for n in range(3 * LINKS_AT_A_TIME + 1))
     body = b"<html lang=pt><meta charset=utf-8><meta name=robots content=noindex>" + links.encode()
@@ -93,6 +96,7 @@ def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
     reading(run, folder, use)
 
 
+@on_the_usual_loop
 def test_a_large_sitemap_is_read_as_a_small_one(run: Run) -> None:
     locs = "".join(f"<url><loc>/{n}</loc></url>" for n in range(3 * LINKS_AT_A_TIME + 1))
     what = gzip.compress(f"<urlset>{locs}".encode()), [(b"content-encoding", b"gzip")], URL, True
@@ -109,6 +113,7 @@ def test_a_large_sitemap_is_read_as_a_small_one(run: Run) -> None:
     run(go())
 
 
+@on_the_usual_loop
 def test_a_parser_that_raises_costs_its_page_only_and_signals_to_the_crawl_nothing(
     run: Run, folder: Path
 ) -> None:
@@ -123,6 +128,7 @@ def test_a_parser_that_raises_costs_its_page_only_and_signals_to_the_crawl_nothi
     reading(run, folder, use)
 
 
+@on_the_usual_loop
 def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
     ends = {
         "crash": "the process that read it ended with 3",

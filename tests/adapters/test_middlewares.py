@@ -193,12 +193,6 @@ def test_robots_txt_is_fetched_once_and_obeyed(tmp_path: Path) -> None:
     assert done.stats["refused"][0].endswith("/b RobotsTxt: robots")
 
 
-def test_an_answer_that_allows_all(tmp_path: Path) -> None:
-    """RFC 9309, 2.3.1.3: `robotspolicy` has all cases."""
-    asked, _ = robots(tmp_path, {"/robots.txt": (404, "User-agent: *\nDisallow: /\n")})
-    assert sorted(asked) == ["/a", "/b", "/robots.txt"]
-
-
 def test_5xx_disallows(tmp_path: Path) -> None:
     """RFC 9309, 2.3.1.4."""
     asked, done = robots(tmp_path, {"/robots.txt": (503, "")})

@@ -18,7 +18,7 @@ from scrapy.utils.test import get_crawler
 from stock_crawl import Run, command, environment, read_stats, run
 
 from webcrawl.extensions.report import _keep_earlier
-from webcrawl.extensions.tuning import THRESHOLD, GcTuning
+from webcrawl.extensions.tuning import THRESHOLD, MemoryTuning
 from webcrawl.report.lines import LEGEND
 
 COUNTING_SPIDER = """
@@ -350,7 +350,7 @@ def _gc_as_it_was() -> Iterator[None]:
 @pytest.mark.usefixtures("_gc_as_it_was")
 def test_gc_is_tuned_while_the_spider_is_open() -> None:
     before = gc.get_threshold()
-    extension = GcTuning.from_crawler(get_crawler())
+    extension = MemoryTuning.from_crawler(get_crawler())
     assert gc.get_threshold() == before
     extension.spider_opened()
     assert gc.get_threshold() == THRESHOLD
@@ -363,7 +363,7 @@ def test_gc_is_tuned_while_the_spider_is_open() -> None:
 def test_a_further_crawl_frees_what_the_first_has_left() -> None:
     spider: Any = type("Spider", (), {})()
     spider.itself, left = spider, ref(spider)
-    first, second = (GcTuning.from_crawler(get_crawler()) for _ in range(2))
+    first, second = (MemoryTuning.from_crawler(get_crawler()) for _ in range(2))
     first.spider_opened()
     first.spider_closed()
     del spider

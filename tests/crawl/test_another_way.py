@@ -152,21 +152,6 @@ def test_pages_of_scrapys_http_cache_are_archived(tmp_path: Path) -> None:
             assert (b"\r\nreconstructed: true\r\ncached: true\r\n" in record.block) is marked
 
 
-def test_pages_through_a_proxy_are_archived(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with site(PAGES) as host:
-        monkeypatch.setenv("http_proxy", host.url(""))
-        result = run(tmp_path, host)
-    (item,) = items(tmp_path).values()
-    assert (item["status"], item["ip"]) == (200, "")
-    assert item["payload_digest"].startswith("sha1:")
-    assert item["fetched_at"].startswith("20")
-    assert item["fetch_s"] > 0
-    assert result.report["counts"]["page_bytes"] > 0
-    assert len(archived(result)) == 1
-
-
 def test_another_handler_gets_no_url_that_robots_txt_refuses(tmp_path: Path) -> None:
     module = tmp_path / "users.py"
     module.write_text(
@@ -207,34 +192,3 @@ def test_a_page_that_was_not_archived_has_no_revisit(tmp_path: Path) -> None:
     assert [[record.type for record in each] for each in runs] == [[], ["response"], ["revisit"]]
     (page,) = archived(Result(0, "", "", tmp_path / "1", 0.0), ["metadata"]).values()
     assert original in page.block
-
-
-def test_an_answer_that_a_middleware_replaced_is_archived(tmp_path: Path) -> None:
-    module = tmp_path / "users.py"
-    middleware = """
-class Asking:
-    def process_response(self, request, response):
-        if response.status == 403:
-            body = b'<a href="/changed">a</a>'
-            return HtmlResponse(request.url, headers={"Content-Type": "text/html"}, body=body)
-        if request.url.endswith("/changed"):
-            return response.replace(body=b'<a href="/plain">a</a>')
-        return response
-"""
-    chosen = WAYS["middleware"].replace("Answering", "Asking")
-    module.write_text(middleware + ANOTHER.replace("{settings}", chosen))
-    pages = {"/": (403, "no"), "/changed": (200, "<p>the wire's"), "/plain": (200, "<p>plain")}
-    with site(pages | {"/robots.txt": (404, "")}) as host:
-        result = run(tmp_path, host, "runspider", str(module))
-        root, changed, plain = (host.url(path) for path in pages)
-    blocks = {url: record.block for url, record in archived(result).items()}
-    assert blocks.keys() == {root, changed, plain}
-    assert blocks[root].startswith(b"HTTP/1.1 200 OK\r\n")
-    assert blocks[root].endswith(b'\r\n\r\n<a href="/changed">a</a>')
-    assert blocks[changed].endswith(b"\r\n\r\n<p>the wire's")
-    marks = {
-        url: [mark for mark in (b"reconstructed", b"bodyReplaced") if mark in record.block]
-        for url, record in archived(result, ["metadata"]).items()
-    }
-    assert marks == {root: [b"reconstructed"], changed: [b"bodyReplaced"], plain: []}
-    assert result.report["counts"]["crawled"] == 3

@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0}
 def web() -> Iterator[Running]:
     """A web so large that a crawl is still running when the test interrupts it."""
     features = "--features=none,page-chunked,page-gzip,page-301"
-    world = ("--hosts", "2000", "--pages-per-host", "50", "--page-bytes", "10000")
+    world = ("--hosts", "500", "--pages-per-host", "50", "--page-bytes", "10000")
     with running(*world, "--host-delay", "0", "--partial", features) as web:
         yield web
 
@@ -90,7 +90,7 @@ def test_a_killed_crawl_leaves_every_finished_page(tmp_path: Path, web: Running)
 
 def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> None:
     """Pages that hang keep the crawl from ending before the second interrupt."""
-    world = ("--hosts", "500", "--host-delay", "0", "--features", "none,page-hang")
+    world = ("--hosts", "300", "--host-delay", "0", "--features", "none,page-hang")
     with running(*world, "--partial") as web:
         crawl = Crawl(tmp_path, web=web, **QUICK, DOWNLOAD_TIMEOUT=60)
         archive_of(crawl, 100_000)

@@ -23,7 +23,7 @@ from webcrawl.cluster.restoring import find_checkpoint
 pytestmark = pytest.mark.slow
 UNDER_WAY_MAX = 8
 WORLD = (
-    *("--seed", "6", "--hosts", "80", "--pages-per-host", "8", "--host-delay", "0.3"),
+    *("--seed", "6", "--hosts", "40", "--pages-per-host", "8", "--host-delay", "0.3"),
     *("--ip-delay", "0", "--features", "none,page-404,page-chunked"),
 )
 OFTEN = """
@@ -62,13 +62,13 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
     order = ("restore", tmp_path / "job", "--from", root, "--cluster", bus.url)
     with running(*WORLD) as web:
         crawl = Steered(tmp_path, web=web, **settings)
-        crawl.after(100)
+        crawl.after(50)
         crawl.ctl("pause")  # it cannot end meanwhile
         crawl.until_again("A checkpoint was made")
         running_still = hub("restore", tmp_path / "other", *order[2:])
         assert re.search(r"; the last checkpoint is \d+ min old", crawl.ctl("status"))
         crawl.ctl("resume")
-        before = crawl.after(300).web.totals()["pages"]
+        before = crawl.after(150).web.totals()["pages"]
         crawl.kill()
         shutil.rmtree(crawl.jobdir)
         restored = hub(*order)
@@ -98,7 +98,7 @@ def test_one_of_two_hubs_is_lost(
     settings |= {"CLUSTER_HUBS": 2}
     with running(*WORLD) as web:
         hubs = [Steered(tmp_path / name, web=web, **settings) for name in ("one", "other")]
-        hubs[0].after(200)
+        hubs[0].after(100)
         claims = {hub: read_claim(hub.jobdir) for hub in hubs}
         lost, claim = next(
             (each, claim) for each, claim in claims.items() if claim and claim.number

@@ -37,7 +37,7 @@ QUICK: dict[str, Any] = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0}
 @pytest.fixture(scope="module")
 def web() -> Iterator[Running]:
     """A web so large that a crawl is still running when the test stops it."""
-    world = ("--hosts", "2000", "--pages-per-host", "50", "--features", "none")
+    world = ("--hosts", "500", "--pages-per-host", "50", "--features", "none")
     with running(*world, "--host-delay", "0", "--partial") as web:
         yield web
 

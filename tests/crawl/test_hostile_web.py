@@ -180,7 +180,7 @@ def test_names_without_an_answer_are_counted_as_dns_failures(tmp_path: Path) -> 
 
 def test_traps_are_bounded_by_a_cap(tmp_path: Path) -> None:
     traps = ",".join(f"{trap}=1000" for trap in TRAPS)
-    world = ("--hosts", "12", "--pages-per-host", "8", "--features", f"none,{traps}")
+    world = ("--hosts", "5", "--pages-per-host", "8", "--features", f"none,{traps}")
     with running(*world, "--host-delay", "0.01") as web:
         settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "MAX_PAGES_PER_HOST": 15}
         result = crawl(tmp_path, web=web, **settings, **NO_LIMITS)
@@ -189,7 +189,7 @@ def test_traps_are_bounded_by_a_cap(tmp_path: Path) -> None:
     assert_one_outcome_each(result)
     assert ledger["totals"]["trapped"] > 30
     assert min(ledger["totals"][f"trapped/{trap}"] for trap in TRAPS) > 0
-    assert ledger["fetched"]["pages"] <= 12 * 15
+    assert ledger["fetched"]["pages"] <= 5 * 15
     assert not any(found["count"] for found in ledger["violations"].values())
 
 
@@ -222,7 +222,7 @@ def in_a_sequence_of(pages: int, folder: Path) -> tuple[str, str]:
 def test_traps_end_by_themselves(tmp_path: Path) -> None:
     """All other pages are fetched. The default limit, 500 steps, would take too long here."""
     traps = ",".join(f"{trap}=10" for trap in ENDS)
-    world = ("--hosts", "12", "--pages-per-host", "8", "--features", f"none,{traps},page-plain=5")
+    world = ("--hosts", "6", "--pages-per-host", "8", "--features", f"none,{traps},page-plain=5")
     with running(*world, "--host-delay", "0.01") as web:
         spider = in_a_sequence_of(30, tmp_path)
         result = crawl(tmp_path, web=web, spider=spider, DOWNLOAD_DELAY=0.01, IP_DELAY=0)

@@ -49,7 +49,7 @@ def assert_ended(results: list[Result]) -> int:
 def test_two_hubs_and_two_fetchers_are_one_crawl_that_ends_by_itself(
     tmp_path: Path, bus: NatsServer
 ) -> None:
-    with running(*WORLD, "--hosts", "60") as web:
+    with running(*WORLD, "--hosts", "40") as web:
         hubs, fetchers = machines_of(tmp_path, web, bus)
         crawls = [machine.start() for machine in (*hubs, *fetchers)]
         wait_for_pages(crawls[2])

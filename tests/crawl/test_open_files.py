@@ -8,7 +8,7 @@ from tests.crawl.crawling import assert_clean, assert_faultless, crawl
 from tests.forked import running
 
 WEB = (
-    *("--hosts=300", "--seeds=300", "--pages-per-host=2", "--host-delay=0.1"),
+    *("--hosts=200", "--seeds=200", "--pages-per-host=2", "--host-delay=0.1"),
     "--features=page-plain,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
 )
 

@@ -137,7 +137,7 @@ def test_several_processes_look_like_one_crawl(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_all_processes_cleanly(tmp_path: Path) -> None:
-    with running("--hosts", "2000", "--partial", *PROMISES) as web:
+    with running("--hosts", "300", "--partial", *PROMISES) as web:
         running_crawl = Crawl(tmp_path, web=web, CRAWL_PROCESSES=3)
         processes = Processes(running_crawl)
         processes.wait_for_work()

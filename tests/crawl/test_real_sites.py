@@ -17,7 +17,7 @@ from tests.crawl.realsites import SITES, RealWeb, Seen, Unavailable, serving
 
 pytestmark = pytest.mark.slow
 
-HOSTS = ("docs.python.org", "referencia.debian.org", "docs.djangoproject.com")
+HOSTS = ("docs.python.org", "referencia.debian.org")
 if os.environ.get("REAL_SITES") == "all":  # some minutes
     HOSTS = tuple(site.host for site in SITES)
 DELAY_S = 0.02
@@ -46,7 +46,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
 def test_every_page_is_fetched_once(crawled: Crawled) -> None:
     assert crawled.result.exit_code == 0
     assert_clean(crawled.result)
-    assert crawled.verdict.pages > 1000
+    assert crawled.verdict.pages > 500
     assert crawled.verdict.missing == []
     assert crawled.verdict.invented == []
     assert crawled.verdict.twice == []

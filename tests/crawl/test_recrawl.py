@@ -44,8 +44,8 @@ PLAIN, WITH_MAPS = "none,page-404", "none,page-404,robots-some=1,map-none=0.1,ma
 
 @pytest.mark.parametrize(
     ("mode", "processes", "features"),
-    [("fixed", 2, PLAIN), ("adaptive", 1, PLAIN), ("adaptive", 2, WITH_MAPS)],
-    ids=["fixed", "adaptive", "sitemaps"],
+    [("fixed", 2, WITH_MAPS), ("adaptive", 1, PLAIN)],
+    ids=["fixed", "adaptive"],
 )
 def test_pages_are_visited_again_also_after_a_kill(
     tmp_path: Path, mode: str, processes: int, features: str

@@ -190,11 +190,3 @@ def test_an_error_page_is_replayed(replay: Replay) -> None:
     status, _, body = replay.get("/missing")
     assert status == 404
     assert body == b"<html>no such page"
-
-
-def test_an_answer_to_head_does_not_hide_the_page(tmp_path: Path) -> None:
-    with served({"/plain": SOUND["/plain"]}) as site:
-        (path,) = crawled(tmp_path, site, HEAD_FIRST=1, DOWNLOAD_DELAY=1).warcs
-    (tmp_path / "config.yaml").write_text(OWN_INDEX)
-    with wayback(tmp_path) as port:
-        assert Replay(port, site, dates_of(path, site)).get("/plain")[2] == OWN["plain"]

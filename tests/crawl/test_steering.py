@@ -150,8 +150,7 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
         assert_ended(result)
         assert result.report["finish_reason"] == "shutdown"
         assert crawl.requests_since(paused_at) == []
-        again = Steered(tmp_path, web=web, **few(processes))
-        assert_ended(again.wait())
+        assert_ended(Steered(tmp_path, web=web).wait())
         assert_faultless(web)
 
 
@@ -181,7 +180,7 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(tmp_path: Path) -> None:
         assert_ended(result)
         assert crawl.requests_since(paused_at) == []
         returned = sum(map(int, LEASES_RETURNED.findall(result.log)))
-        again = Steered(tmp_path, web=web, **settings)
+        again = Steered(tmp_path, web=web, **settings | few(1))
         assert_ended(again.wait())
         assert_no_fault_but_of_kills(web, may_come_again=returned)
 
@@ -205,7 +204,7 @@ def test_a_worker_that_fails_to_carry_out_a_command_is_replaced(tmp_path: Path) 
 
 def test_a_command_that_fails_is_answered_and_another_one_repairs_it(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        settings = few(2) | failing(tmp_path, "shut", in_worker=False)
+        settings = few(1) | failing(tmp_path, "shut", in_worker=False)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         assert "of a user's code" in crawl.refusal("pause")
         assert crawl.ctl("pause").startswith("paused: ")
@@ -226,7 +225,7 @@ def test_a_command_that_fails_is_answered_and_another_one_repairs_it(tmp_path: P
 def test_a_deny_that_fails_holds_for_urls_in_line(tmp_path: Path) -> None:
     with running(*WEB) as web:
         hosts = sorted({url.split("/")[2].partition(":")[0] for url in web.seeds})
-        settings = few(2) | failing(tmp_path, "wait_until_sent", in_worker=False)
+        settings = few(1) | failing(tmp_path, "wait_until_sent", in_worker=False)
         crawl = Steered(tmp_path, web=web, **settings).after(20)
         answer = crawl.refusal("deny", *hosts[::2])
         assert "allow and deny hold for URLs in line, and are kept for later runs" in answer
@@ -250,8 +249,7 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path) -> Non
         denied_at = crawl.servers_time()
         crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 10)
         crawl.kill()
-        again = Steered(tmp_path, web=web, **few(2))
-        result = again.wait()
+        result = Steered(tmp_path, web=web).wait()
         assert_ended(result)
         assert result.log.count("steering: deny ") == 1
         asked = crawl.requests_since(denied_at)
@@ -309,7 +307,7 @@ def test_a_target_is_met_exactly(tmp_path: Path) -> None:
         result = crawl.wait()
         assert_ended(result)
         assert result.report["counts"]["crawled"] == 77
-        result = Steered(tmp_path, web=web, **few(2), CLOSESPIDER_PAGECOUNT=90).wait()
+        result = Steered(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=90).wait()
         assert_ended(result)
         assert "target 77" in result.log
         assert "is not used" in result.log

@@ -20,7 +20,7 @@ from tests.forked import python, running
 from webcrawl.tools.sweep.command import Command
 
 pytestmark = pytest.mark.slow
-QUICK = ("--pages=50", "--latency=0.1")
+QUICK = ("--pages=15", "--latency=0.1")
 
 
 def command(out: Path, *arguments: str) -> list[str]:
@@ -43,16 +43,16 @@ def test_two_steps(tmp_path: Path) -> None:
     done = sweep(out, "--steps=4,8", *QUICK)
     assert done.returncode == 0, done.stderr
     assert [line.partition(" pages")[0].split() for line in done.stdout.splitlines()] == [
-        ["fetches-004:", "50"],
-        ["fetches-008:", "50"],
+        ["fetches-004:", "15"],
+        ["fetches-008:", "15"],
     ]
     table = rows(out / "concurrency.csv")
     assert [row["fetches"] for row in table] == ["4", "8"]
     for row in table:
-        assert row["pages"] == "50"
+        assert row["pages"] == "15"
         assert row["finish_reason"] == "closespider_pagecount"
-        assert int(row["html_bytes"]) > 50_000
-        assert int(row["warc_bytes"]) > 50_000
+        assert int(row["html_bytes"]) > 10_000
+        assert int(row["warc_bytes"]) > 10_000
     assert (out / "concurrency.svg").read_text().startswith("<?xml")
     left = {path.name for path in (out / "fetches-004").iterdir()}
     assert "report.json" in left
@@ -82,14 +82,14 @@ def test_a_crawl_over_time(tmp_path: Path) -> None:
 
 
 def test_own_seeds_are_crawled_with_the_delays_of_a_crawl(tmp_path: Path) -> None:
-    world = ("--hosts=200", "--seeds=200", "--host-delay=1", "--partial", "--features=none")
+    world = ("--hosts=60", "--seeds=60", "--host-delay=1", "--partial", "--features=none")
     with running(*world) as web:
         seeds = tmp_path / "seeds.txt"
         seeds.write_text("\n".join(web.seeds))
         settings = (f"DNS_SERVERS={web.dns}", "ALLOW_PRIVATE_ADDRESSES=1", "DOWNLOAD_DELAY=1")
         options = [part for each in (*settings, "IP_DELAY=0") for part in ("-s", each)]
         done = sweep(
-            tmp_path / "out", "-a", f"seeds={seeds}", "--steps=4,8", "--pages=30", *options
+            tmp_path / "out", "-a", f"seeds={seeds}", "--steps=4,8", "--pages=10", *options
         )
         ledger = web.ledger()
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ WEB = (
     "--features=page-plain=90,page-hang=10,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
 )
 SETTINGS = {"DOWNLOAD_TIMEOUT": 900, "MAX_PAGES_PER_IP": 0, "IP_DELAY": 0}
-TARGET = 120
+TARGET = 60
 
 
 def pages_of(result: Result) -> list[str]:
@@ -52,7 +52,7 @@ def test_other_pages_make_up_for_hanging_pages(tmp_path: Path) -> None:
 def test_a_page_that_was_cut_is_fetched_by_the_next_run(tmp_path: Path) -> None:
     more = SETTINGS | {"JOBDIR": tmp_path / "job"}
     with running(*WEB) as web:
-        assert_met(web, crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=60, **more), 60)
+        assert_met(web, crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=30, **more), 30)
         web.reset()
         whole = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, **more)
         assert_met(web, whole, TARGET, resumed=True)
@@ -60,8 +60,8 @@ def test_a_page_that_was_cut_is_fetched_by_the_next_run(tmp_path: Path) -> None:
 
 def test_the_last_request_of_a_target_may_be_a_head(tmp_path: Path) -> None:
     with running(*WEB) as web:
-        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=40, HEAD_FIRST=1, **SETTINGS)
-        assert result.report["counts"]["crawled"] == 40
+        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=20, HEAD_FIRST=1, **SETTINGS)
+        assert result.report["counts"]["crawled"] == 20
 
 
 def test_hosts_beyond_the_target_are_not_admitted(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable
@@ -17,18 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawl.crawling import ROOT, WAIT_S, Crawl, until
-from tests.forked import python, running
+from tests.crawl.crawling import WAIT_S, Crawl, until
+from tests.forked import Forked, python, running
 
 pytestmark = pytest.mark.slow
 
 WORLD = ("--hosts", "60", "--seeds", "60", "--pages-per-host", "300", "--features", "none")
 SETTINGS = {"DOWNLOAD_DELAY": 5, "IP_DELAY": 0}
 ESCAPES = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|[()].|[=>78])")
-
-
-def top(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "scrapy", "top", *arguments]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -41,16 +37,10 @@ class Terminal:
     def __init__(self, jobdir: Path, columns: int = 80, term: str = "xterm-256color") -> None:
         self._ours, theirs = pty.openpty()
         self.resize(columns, theirs)
-        self.process = subprocess.Popen(
-            top(str(jobdir)),
-            cwd=ROOT,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            env=os.environ | {"TERM": term},
-        )
-        os.close(theirs)
+        files = [os.ttyname(theirs)] * 3
+        arguments = ("-m", "scrapy", "top", str(jobdir))
+        self.process = Forked(arguments, files=files, env=os.environ | {"TERM": term})
+        self._theirs = theirs  # a fork opens it itself
         self.shown = b""
 
     def resize(self, columns: int, terminal: int | None = None) -> None:
@@ -81,7 +71,8 @@ class Terminal:
         while self._read():
             pass
         os.close(self._ours)
-        return self.process.returncode
+        os.close(self._theirs)
+        return self.process.wait()
 
 
 def test_top_shows_a_crawl_and_ends_with_it(tmp_path: Path) -> None:
@@ -109,23 +100,23 @@ def test_top_shows_a_crawl_and_ends_with_it(tmp_path: Path) -> None:
 
         dumb = Terminal(jobdir, term="dumb")
         dumb.until(lambda: dumb.shown.count(b"Limit:") >= 2)
-        dumb.process.terminate()
+        dumb.process.send_signal(signal.SIGTERM)
         dumb.wait()
 
         watching = Terminal(jobdir, columns=200)
-        piped = subprocess.Popen(top(str(jobdir)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        assert piped.stdout is not None
-        output = piped.stdout.readline()
+        out = tmp_path / "piped.txt"
+        piped = Forked(("-m", "scrapy", "top", str(jobdir)), files=(os.devnull, out, out))
+        until(lambda: "\n" in out.read_text())
         watching.until(lambda: b"Limit:" in watching.shown)
         watching.resize(60)
         crawl.interrupt()
         assert crawl.wait().exit_code == 0
         assert watching.wait() == 0
-        output += piped.communicate(timeout=WAIT_S)[0]
+        assert piped.wait(WAIT_S) == 0
+    output = out.read_text()
     assert re.search(
         rb"The crawl has ended(?: or was killed)?: [\d,]+ pages after \d+:\d\d:\d\d", watching.shown
     )
-    assert piped.returncode == 0
     assert "running" in output
     assert "The crawl has ended" in output.splitlines()[-1]
     assert "Traceback" not in output + watching.shown.decode("utf-8", "replace")

@@ -315,7 +315,7 @@ def assert_all_counted(frontier: LocalFrontier) -> None:
     assert counters.extracted == counters.crawled + counters.dropped.total() + counters.kept.total()
 
 
-@settings(max_examples=max(100, settings().max_examples // 4))
+@settings(max_examples=max(70, settings().max_examples // 4))
 @given(SETUPS)
 def test_a_crawl_of_a_random_world_ends_and_is_polite(setup: Setup) -> None:
     world = World(setup)
@@ -325,7 +325,7 @@ def test_a_crawl_of_a_random_world_ends_and_is_polite(setup: Setup) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(30, settings().max_examples // 10))
+@settings(max_examples=max(20, settings().max_examples // 10))
 @given(SETUPS)
 def test_a_crawl_that_is_killed_repeatedly_ends_and_is_polite(setup: Setup) -> None:
     world = World(setup)
@@ -389,7 +389,7 @@ class RuledWorld(World):
         return replace(outcome, size_bytes=300) if isinstance(outcome, Fetched) else outcome
 
 
-@settings(max_examples=max(100, settings().max_examples // 4))
+@settings(max_examples=max(70, settings().max_examples // 4))
 @given(SETUPS)
 def test_a_crawl_whose_rules_change_ends_is_polite_and_obeys_them(setup: Setup) -> None:
     world = RuledWorld(setup)
@@ -403,7 +403,7 @@ def test_a_crawl_whose_rules_change_ends_is_polite_and_obeys_them(setup: Setup) 
 
 
 @pytest.mark.slow
-@settings(max_examples=max(30, settings().max_examples // 10))
+@settings(max_examples=max(20, settings().max_examples // 10))
 @given(SETUPS)
 # A rule raises the delay of a host of an earlier run, which waits for a place in this one.
 @example(Setup(2958, delay_s=1.0, ip_delay_s=0.0, trouble=0.1, order="depth", cap=0, active_max=3))

@@ -275,7 +275,7 @@ def waiting(frontier: LocalFrontier) -> bool:
     return any(last >= first for first, last in frontier.outbox.values())
 
 
-@settings(max_examples=max(30, settings().max_examples // 4))
+@settings(max_examples=max(20, settings().max_examples // 4))
 @given(SETUPS, st.integers(2, 4))
 def test_hubs_are_one_crawl(setup: Setup, hubs: int) -> None:
     cluster = Cluster(setup, hubs)
@@ -284,7 +284,7 @@ def test_hubs_are_one_crawl(setup: Setup, hubs: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(10, settings().max_examples // 10))
+@settings(max_examples=max(7, settings().max_examples // 15))
 @given(SETUPS, st.integers(2, 4))
 def test_hubs_that_are_killed_repeatedly_are_one_crawl(setup: Setup, hubs: int) -> None:
     async def run(cluster: Cluster) -> None:

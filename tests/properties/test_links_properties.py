@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from webcrawl.parse.links import read_html
 
@@ -34,4 +35,5 @@ def test_blanks_around_the_equals_sign_change_nothing(page: list[str]) -> None:
         read_html(text.encode(), "utf-8")
         for text in ("".join(page), "".join(page).replace('="', ' = "'))
     )
-    assert usual == other
+    # A title holds its text as it is, and has no end tag in some of these pages.
+    assert replace(usual, title="") == replace(other, title="")

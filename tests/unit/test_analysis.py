@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webcrawl.cluster.claims import Claim, write_claim
@@ -306,6 +306,7 @@ def test_a_time_series_gives_rates_between_its_points(tmp_path: Path) -> None:
     assert read_points(tmp_path / "absent") == []
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 10**15), max_size=20))
 def test_each_number_has_one_bin(values: list[int]) -> None:
     with duckdb.connect() as log:

@@ -125,7 +125,7 @@ def test_each_other_part_that_is_off_gets_a_line() -> None:
         " disk is nearly full."
     )
     assert refusals(of_a_crawl(**off)) == []
-    tuning = {"webcrawl.extensions.tuning.OneHeap": None, "webcrawl.fastpath.FastPath": None}
+    tuning = {"webcrawl.extensions.tuning.MemoryTuning": None, "webcrawl.fastpath.FastPath": None}
     assert [*losses(of_a_crawl(EXTENSIONS=tuning))] == []
 
 

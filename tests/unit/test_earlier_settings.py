@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from webcrawl.config.earlier import earlier_from, prepare_earlier
+from webcrawl.config.earlier import open_earlier_of, prepare_earlier
 from webcrawl.config.kinds import SettingError
+from webcrawl.crawl.crawl import Crawl
 
 LINE = (
     'test,a)/ 20260301120041 {"url": "http://a.test/", "mime": "text/html", "status": "200",'
@@ -36,10 +37,10 @@ def test_the_index_is_made_once_and_opened(
 ) -> None:
     job = tmp_path / "job"
     chosen = settings(DEDUP_INDEX=str(archives), JOBDIR=str(job) if has_jobdir else None)
-    folder = prepare_earlier(chosen)
-    assert folder is not None
-    assert (folder == job / "earlier") is has_jobdir
-    earlier = earlier_from(chosen, folder)
+    crawl = Crawl()
+    earlier = open_earlier_of(crawl, chosen)
+    assert earlier is not None
+    assert (crawl.earlier_folder == job / "earlier") is has_jobdir
     assert earlier.entries == 1
     earlier.close()
 
@@ -56,6 +57,7 @@ def test_a_broken_line_is_named(archives: Path, tmp_path: Path) -> None:
 
 
 def test_an_index_that_is_gone_is_named(archives: Path, tmp_path: Path) -> None:
-    chosen = settings(DEDUP_INDEX=str(archives))
+    crawl = Crawl()
+    crawl.earlier_folder = tmp_path / "gone"
     with pytest.raises(SettingError, match="has no index"):
-        earlier_from(chosen, tmp_path / "gone")
+        open_earlier_of(crawl, settings(DEDUP_INDEX=str(archives)))

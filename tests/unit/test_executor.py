@@ -174,5 +174,5 @@ def test_event_loops_one_after_the_other() -> None:
     async def use() -> None:
         assert await asyncio.wait_for(aside.do(where, waits=True), 60) == "aside"
 
-    for _ in range(300):
+    for _ in range(100):
         asyncio.run(use())

@@ -166,7 +166,7 @@ def test_a_trap(path: str, expected: str) -> None:
 
 def test_a_port_of_another_protocol() -> None:
     (said,) = of_scope(Settings(), "http://www.a.net:22/")
-    assert said == "Out of scope: port 22 is one of another protocol."
+    assert said == "Out of scope: port 22 is one of another protocol, and not in ALLOW_PORTS."
 
 
 def test_out_of_scope_by_the_spider() -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -66,8 +67,13 @@ def modules_of(folder: Path) -> Modules:
     return modules
 
 
-def imports_of(tree: ast.Module, *, at_run_time: bool = False) -> Iterator[str]:
+@cache
+def imports_of(tree: ast.Module, *, at_run_time: bool = False) -> list[str]:
     """Full names that a module imports, wherever it does; at run time: on its own import."""
+    return list(_imports_of(tree, at_run_time))
+
+
+def _imports_of(tree: ast.Module, at_run_time: bool) -> Iterator[str]:
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
         if at_run_time and (
@@ -120,7 +126,7 @@ def scrapy_in_the_core(modules: Modules) -> Iterator[str]:
 
 
 def packages_without_a_layer(modules: Modules) -> Iterator[str]:
-    known = frozenset().union(*LAYERS) | SHARED | {"", "__main__", "addon"}
+    known = frozenset().union(*LAYERS) | SHARED | {"", "__main__"}
     yield from sorted({part_of(module) for module in modules} - known)
 
 

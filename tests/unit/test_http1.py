@@ -189,7 +189,7 @@ def test_trailing_data_is_not_part_of_the_response(case: Case) -> None:
 def test_after_blank_lines_and_interim_responses(case: Case) -> None:
     for blank, interim in product((b"\r\n", b"\n\r\n\n"), (0, 1, MAX_INTERIM)):
         before = blank + b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * interim + blank
-        reader = read(case.method, single_bytes(before + case.head + case.body))
+        reader = read(case.method, [*single_bytes(before), case.head + case.body])
         reader.end("eof")
         check(case, reader, case.body)
 

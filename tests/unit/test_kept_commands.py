@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webcrawl.crawl.keptcommands import Command, Steered, shown, steered_by
@@ -154,6 +154,7 @@ def test_entries_are_unicode() -> None:
         _entries("deny", ["a.test/\udcff"])
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(min_size=1)))
 def test_a_shown_command_is_one_printable_line(arguments: list[str]) -> None:
     assert shown("deny", arguments).isprintable()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webcrawl.frontier.counters import Counters
 from webcrawl.live.processstat import ProcessStat, process_stats
-from webcrawl.live.rates import Rates, sample
+from webcrawl.live.rates import Rates
 
 
 def counters(pages: int, **stages: tuple[int, float]) -> Counters:
@@ -18,7 +18,7 @@ def counters(pages: int, **stages: tuple[int, float]) -> Counters:
 
 def test_the_first_sample_is_compared_with_the_beginning_of_the_crawl() -> None:
     rates = Rates()
-    rates.add(sample(counters(500, page=(10, 0.25)), 100.0, {"main": ProcessStat(1, 2.0, 3.0)}))
+    rates.add(counters(500, page=(10, 0.25)), 100.0, {"main": ProcessStat(1, 2.0, 3.0)})
     assert rates.pages_per_s == 5.0
     assert round(rates.mbps, 9) == 0.04004
     assert rates.stage("page") == (0.1, 250.0)
@@ -29,7 +29,7 @@ def test_the_first_sample_is_compared_with_the_beginning_of_the_crawl() -> None:
 def test_later_samples_are_compared_with_the_last_five() -> None:
     rates = Rates()
     for second in range(20):
-        rates.add(sample(counters(10 * second), 1000.0 + second, {}))
+        rates.add(counters(10 * second), 1000.0 + second, {})
     assert rates.over_s == 5.0
     assert rates.pages_per_s == 10.0
 
@@ -37,14 +37,14 @@ def test_later_samples_are_compared_with_the_last_five() -> None:
 def test_a_reader_that_comes_back_sees_the_present_rates_at_its_second_sample() -> None:
     rates = Rates()
     for second in (*range(10), 3600, 3602):
-        rates.add(sample(counters(second if second < 3600 else 72_000), 1000.0 + second, {}))
+        rates.add(counters(second if second < 3600 else 72_000), 1000.0 + second, {})
     assert (rates.over_s, rates.pages_per_s) == (2.0, 0.0)
 
 
 def test_without_a_new_request_the_mean_is_that_of_the_whole_crawl() -> None:
     rates = Rates()
-    rates.add(sample(counters(1, dns=(4, 0.5)), 10.0, {}))
-    rates.add(sample(counters(1, dns=(4, 0.5)), 11.0, {}))
+    rates.add(counters(1, dns=(4, 0.5)), 10.0, {})
+    rates.add(counters(1, dns=(4, 0.5)), 11.0, {})
     assert rates.stage("dns") == (0.0, 500.0)
 
 
@@ -56,8 +56,8 @@ def test_a_process_is_busy_while_it_runs_and_while_it_waits_for_a_processor() ->
         "process 2": ProcessStat(1, 0.5, 0.0),  # it was started again
         "process 3": ProcessStat(1, 0.5, 0.0),
     }
-    rates.add(sample(counters(1), 20.0, before))
-    rates.add(sample(counters(1), 21.0, now))
+    rates.add(counters(1), 20.0, before)
+    rates.add(counters(1), 21.0, now)
     assert rates.busy == {"main": 0.75}
     assert rates.waited == {"main": 0.25}
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.projectsettings import of_a_crawl
 from webcrawl.config.check import check
-from webcrawl.config.kinds import parse_size
+from webcrawl.config.kinds import SIZE
 from webcrawl.config.rulesfile import FIELDS, RulesError, load, parse, unobeyed
 from webcrawl.scope.hostrules import Auth, HostRule, Values
 
@@ -223,11 +223,9 @@ def test_the_check_before_a_crawl_reads_the_file(tmp_path: Path) -> None:
         assert "@ and the path of a TOML file" in line
 
 
-def test_a_hundred_thousand_rules_are_read() -> None:
-    text = "".join(
-        f'[[rule]]\nhost = "www.{n}.example"\ndelay = {n % 60}\n' for n in range(100_000)
-    )
-    assert len(parse(text, "rules.toml")) == 100_000
+def test_many_rules_are_read() -> None:
+    text = "".join(f'[[rule]]\nhost = "www.{n}.example"\ndelay = {n % 60}\n' for n in range(20_000))
+    assert len(parse(text, "rules.toml")) == 20_000
 
 
 @pytest.mark.parametrize(
@@ -236,7 +234,7 @@ def test_a_hundred_thousand_rules_are_read() -> None:
     + [(each, None) for each in (-1, "", "K", "1.5G", "1KiB", None, 1.5, "1e3", "9" * 30)],
 )  # fmt: skip
 def test_sizes_have_decimal_units(value: object, size: int | None) -> None:
-    assert parse_size(value) == size
+    assert (SIZE.typed(value) if SIZE.fits(value) else None) == size
 
 
 def test_the_page_of_the_rules_has_every_field_and_an_example_that_works() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope import Scope, ScopeError, refused_ports
 
 
 def refuses(scope: Scope, url: str) -> str:
@@ -246,3 +246,9 @@ def test_ports_of_other_protocols_are_refused(scheme: str, host: str) -> None:
         assert refuses(Scope(), f"{scheme}://{host}:{port}/") == "port"
     for url in ("", ":80", ":443", ":8080", ":2222", "/:22", "/a:22/", "/?http://b.example:22/"):
         assert refuses(Scope(), f"{scheme}://{host}{url}") == ""
+
+
+def test_a_port_can_be_allowed() -> None:
+    scope = Scope(ports=refused_ports([6000]))
+    assert refuses(scope, "http://a.example:6000/") == ""
+    assert refuses(scope, "http://a.example:6566/") == "port"

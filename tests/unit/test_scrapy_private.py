@@ -35,7 +35,11 @@ def is_private(name: str) -> bool:
 
 
 def each_name(rows: tuple[Names, ...]) -> list[Any]:
-    return [pytest.param(row, name, id=f"{row.owner}.{name}") for row in rows for name in row.names]
+    return [
+        pytest.param(row, name, id=f"{row.owner}.{name}")
+        for row in rows
+        for name in row.names.split()
+    ]
 
 
 # What is used
@@ -111,8 +115,8 @@ def uses_of(tree: ast.Module, name: str) -> set[str]:
 def listed_for(name: str) -> set[str]:
     """The names that a module may use."""
     if name == scrapy_private.__name__:
-        return {each for row in ALL for each in row.names} | {"_Slot", "_class"}
-    return {each for row in ALL if name.startswith(row.user) for each in row.names}
+        return {each for row in ALL for each in row.names.split()} | {"_Slot", "_class"}
+    return {each for row in ALL if name.startswith(row.user) for each in row.names.split()}
 
 
 def test_no_other_private_name_of_scrapy_is_used() -> None:

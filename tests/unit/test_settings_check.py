@@ -50,6 +50,7 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
         ("HEAD_FIRST", [True, False, 1, 0, "1", "0", "True", "false"], ["yes", "", None, 2]),
         ("DNS_SERVERS", [[], "", "127.0.0.1", "127.0.0.1:53,[::1]:5353", ["::1"], "10.0.0.1, ::1"],
          ["localhost:53", "1.2.3", "127.0.0.1:0", "127.0.0.1:70000", "[::1", "['127.0.0.1']", 53]),
+        ("ALLOW_PORTS", [[], "", "22", "6000, 10080", [6000]], ["ssh", "-1", "1-9", ":22"]),
         ("SITEMAPS", [True, "0", "guess"], ["try", "", None, 2, "Guess"]),
         ("SCOPE_SUFFIXES", [[], ".br", "br,.gov.pt", [".br"]], ["http://a.br/", "a/b", "['.br']"]),
         ("PARSERS", [{}, "", '{"application/pdf": "webcrawl.parse.pdf.read_pdf"}', {"a/b": None}],
@@ -445,3 +446,10 @@ def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_why_a_parser_cannot_be_used_is_said(parsers: object, reason: str) -> None:
     (line,) = problems(PARSERS=parsers)
     assert f"or None for no parser; {reason}" in line
+
+
+def test_live_and_rules_need_our_scheduler() -> None:
+    other = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    lines = warnings_of(of_a_crawl(LIVE=1, RULES="@rules.toml", **other))
+    assert [line.partition(" has no effect: SCHEDULER")[0] for line in lines] == ["LIVE", "RULES"]
+    assert warnings_of(of_a_crawl(**other)) == []

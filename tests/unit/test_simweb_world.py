@@ -93,10 +93,6 @@ class TestTree:
 
 
 class TestUrls:
-    def test_every_target_resolves_to_its_place(self, world: World) -> None:
-        for place in reach(world).pages:
-            assert world.resolve(place.host, world.target(place)) == place
-
     @pytest.mark.parametrize("style", LINKS, ids=lambda style: style.name)
     def test_every_spelling_is_the_same_url(self, world: World, style: object) -> None:
         odd = World(WorldSpec(hosts=60, features=f"none,{style.name}"))  # type: ignore[attr-defined]
@@ -108,24 +104,6 @@ class TestUrls:
                     spelled = style.spell(target).replace("&amp;", "&").replace("&#x2F;", "/")  # type: ignore[attr-defined]
                     plain = target.url.replace("&amp;", "&")
                     assert canonicalize(spelled, odd.url(Place(place.host, 0))) == plain
-
-    @pytest.mark.parametrize(
-        ("trap", "third"),
-        [("tunnel", "/mais/mais/mais"), ("well", "/verde/rio/mar"), ("months", "/2030/04")],
-    )
-    def test_a_step_in_the_path(self, trap: str, third: str) -> None:
-        world = World(WorldSpec(hosts=5, features=f"none,page-{trap}=1000", pages_per_host=9))
-        place = next(place for place in everything(world) if world.kind(place).trail)
-        assert world.target(place._replace(step=3)).endswith(third)
-        for step in (1, 2, 300):
-            deep = place._replace(step=step)
-            assert world.resolve(place.host, world.target(deep)) == deep
-            hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, deep))
-            urls = [canonicalize(href.decode(), world.url(deep)) for href in hrefs]
-            near = [place._replace(step=step + 1), place._replace(step=step - 1)]
-            assert urls == [world.url(each) for each in near[: len(urls)]]
-        for wrong in ("/menos", "/2030/99", "/2029/12", "/2030/4"):
-            assert world.resolve(place.host, world.target(place) + wrong) is None
 
 
 class TestPages:
@@ -140,7 +118,7 @@ class TestPages:
             assert 3 <= len(urls) - menu <= 60
 
     def test_a_prepared_page_equals_one_made_on_request(self) -> None:
-        spec = WorldSpec(hosts=60, features="all,-page-large*", page_bytes=500, menu=5)
+        spec = WorldSpec(hosts=30, features="all,-page-large*", page_bytes=500, menu=5)
         fresh, prepared = World(spec), World(spec)
         prepared.prepare(8 << 20)
         for place in everything(fresh):
@@ -201,10 +179,6 @@ class TestKinds:
 
 
 class TestFeatures:
-    def test_names_are_unique_and_described(self) -> None:
-        assert len({row.name for row in FEATURES}) == len(FEATURES)
-        assert all(row.about for row in FEATURES)
-
     @pytest.mark.parametrize(
         ("text", "has", "lacks"),
         [
@@ -238,7 +212,7 @@ class TestRobots:
             return
         assert isinstance(reply.body, tuple)
         rules = RobotsRules.parse(b"".join(reply.body), "webcrawl")
-        world = World(WorldSpec(hosts=30, features="none"))
+        world = World(WorldSpec(hosts=8, features="none"))
         for place in everything(world):
             target = world.target(place)
             assert rules.allows(target) == made.allows(target)

@@ -154,7 +154,8 @@ def test_page_metadata_has_all_lines() -> None:
         duplicate_of="http://b.test/", redirect_to="http://c.test/", links=["http://d.test/"],
     )  # fmt: skip
     times = {"total_s": 0.0126, "dns_s": 0.001, "connect_s": 0.002, "first_byte_s": 0.003}
-    assert page_metadata(page, replace(PLAIN, **times, decode_problem="bad gzip", tls=TLS)) == (
+    odd = {"decode_problem": "bad gzip", "body_replaced": True}
+    assert page_metadata(page, replace(PLAIN, **times, **odd, tls=TLS)) == (
         ("via", "http://a.test/via"),
         ("hopsFromSeed", "LLR"),
         ("fetchTimeMs", "13"),
@@ -165,6 +166,7 @@ def test_page_metadata_has_all_lines() -> None:
         ("tlsCipherSuite", "TLS_AES_256_GCM_SHA384"),
         ("tlsCertificateSha256", "ab" * 32),
         ("tlsProblem", "expired"),
+        ("bodyReplaced", "true"),
         ("charsetForLinkExtraction", "utf-8"),
         ("decodeProblem", "bad gzip"),
         ("duplicateOf", "http://b.test/"),

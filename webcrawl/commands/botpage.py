@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
+from webcrawl.commands.tool import tool_command
 
-from webcrawl.commands.tool import ToolCommand
-
-
-class Command(ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.botpage`."""
-
-    summary = "Write the page that explains the crawler to the owners of sites"
+Command = tool_command(__name__, "Write the page that explains the crawler to the owners of sites")

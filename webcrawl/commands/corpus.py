@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
+from webcrawl.commands.tool import tool_command
 
-from webcrawl.commands.tool import ToolCommand
-
-
-class Command(ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.corpus`."""
-
-    summary = "Make a text corpus of WARC files: tables of captures and hosts, texts"
-    extra = "corpus"
+Command = tool_command(
+    __name__,
+    "Make a text corpus of WARC files: tables of captures and hosts, texts",
+    extra="corpus",
+)

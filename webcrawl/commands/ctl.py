@@ -10,8 +10,7 @@ from pathlib import Path
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawl.steering import COMMANDS, check
-from webcrawl.hub.wire import SteeringError
+from webcrawl.crawl.steering import COMMANDS, SteeringError, check
 from webcrawl.live.client import NotRunning, Refused, ask_for
 
 

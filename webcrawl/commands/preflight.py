@@ -23,12 +23,11 @@ from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of
 from webcrawl.config.earlier import prepare_earlier
-from webcrawl.config.fetch import ProxyError, limits_from, proxy_from
+from webcrawl.config.fetch import limits_from, try_proxy
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
-from webcrawl.fetch.proxy import problem_of
 from webcrawl.live.listening import bind_loopback
 from webcrawl.spiders.broad import BroadSpider, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
@@ -102,10 +101,12 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
             return None
         fit_open_files(settings)
         _try_port(settings)
-        _try_proxy(settings)
+        try_proxy(settings)
         crawl_of(crawler).earlier_folder = prepare_earlier(settings)
         if not is_fetcher:
-            opts.spargs["seeds"] = _checked_seeds(opts.spargs.get("seeds", ""))
+            seeds = SeedSource(opts.spargs.get("seeds", ""), project_root())
+            seeds.check()  # reads up to a usable one; the spider reads the rest
+            opts.spargs["seeds"] = seeds
     except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes; standard input may not come
         return 130
     except BadSeed as error:
@@ -163,13 +164,6 @@ def _try_port(settings: BaseSettings) -> None:
         raise SettingError("LIVE", settings["LIVE"], reason) from None
 
 
-def _try_proxy(settings: BaseSettings) -> None:
-    """SettingError if the proxy cannot be used now."""
-    proxy = proxy_from(settings)
-    if proxy is not None and (problem := problem_of(proxy)):
-        raise ProxyError(f"{proxy}: {problem}")
-
-
 def _try_store(settings: BaseSettings) -> None:
     """SettingError if ARCHIVE_STORE takes no objects now."""
     url = read(settings, "ARCHIVE_STORE", str)
@@ -181,13 +175,6 @@ def _try_store(settings: BaseSettings) -> None:
         Objects(url, is_start=True).probe()
     except OSError as error:
         raise SettingError("ARCHIVE_STORE", url, error.strerror or str(error)) from None
-
-
-def _checked_seeds(spec: str) -> SeedSource:
-    """The seeds, read up to a usable one. The spider reads the rest. BadSeed without one."""
-    source = SeedSource(spec, project_root())
-    source.check()
-    return source
 
 
 def _problem_of(crawler: Crawler) -> str:

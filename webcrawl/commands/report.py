@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
+from webcrawl.commands.tool import tool_command
 
-from webcrawl.commands.tool import ToolCommand
-
-
-class Command(ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.report`."""
-
-    summary = "Report on a running, finished or killed crawl"
+Command = tool_command(__name__, "Report on a running, finished or killed crawl")

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
+from webcrawl.commands.tool import tool_command
 
-from webcrawl.commands.tool import ToolCommand
-
-
-class Command(ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.sweep`."""
-
-    summary = "Measure crawls by concurrency, by kind of frontier, or over time"
+Command = tool_command(__name__, "Measure crawls by concurrency, by kind of frontier, or over time")

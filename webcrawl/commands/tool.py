@@ -1,4 +1,4 @@
-"""The common base of the commands that look at a crawl from outside: `webcrawl.tools` has them.
+"""The commands that look at a crawl from outside: `webcrawl.tools` carries them out.
 
 Scrapy imports the modules of all commands in each process. A crawl needs nothing of the tools, and
 their libraries are an extra of the package: so a tool is imported when its command is given.
@@ -12,12 +12,14 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from scrapy.commands import ScrapyCommand
+
 from webcrawl.base.wording import INTERRUPTED, needs_extra
 from webcrawl.report.console import discard_output
 
 if TYPE_CHECKING:
-    from scrapy.commands import ScrapyCommand as _Base
-else:
+    _Base = ScrapyCommand
+else:  # Scrapy takes each subclass in this package for a command
     _Base = object
 
 
@@ -30,7 +32,7 @@ class ToolCommand(_Base):
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
     summary: str  # in the list of all commands, which imports no tool
-    extra = "tools"  # of the package, with the libraries of the command
+    extra: str  # of the package, with the libraries of the command
 
     @cached_property
     def _command(self) -> _Base:
@@ -75,3 +77,11 @@ class ToolCommand(_Base):
             print(f"{error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
             self._command.exitcode = 1
         self.exitcode = self._command.exitcode
+
+
+def tool_command(
+    module: str, summary: str, *bases: type, extra: str = "tools"
+) -> type[ScrapyCommand]:
+    """The class `Command` of the module named `module`: Scrapy looks for classes of that module."""
+    values = {"__module__": module, "summary": summary, "extra": extra}
+    return type("Command", (*bases, ToolCommand, ScrapyCommand), values)

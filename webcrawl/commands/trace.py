@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
-
 from webcrawl.commands.debugging import DebugCommand
-from webcrawl.commands.tool import ToolCommand
+from webcrawl.commands.tool import tool_command
 
-
-class Command(DebugCommand, ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.trace`."""
-
-    summary = "Show each step of the fetch of a URL"
+Command = tool_command(__name__, "Show each step of the fetch of a URL", DebugCommand)

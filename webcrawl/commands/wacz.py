@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
+from webcrawl.commands.tool import tool_command
 
-from webcrawl.commands.tool import ToolCommand
-
-
-class Command(ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.wacz`."""
-
-    summary = "Make a WACZ, one file to hand on, of the WARC files of a crawl"
+Command = tool_command(__name__, "Make a WACZ, one file to hand on, of the WARC files of a crawl")

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from scrapy.commands import ScrapyCommand
+from webcrawl.commands.tool import tool_command
 
-from webcrawl.commands.tool import ToolCommand
-
-
-class Command(ToolCommand, ScrapyCommand):
-    """Carried out by `webcrawl.tools.warccheck`."""
-
-    summary = "Check WARC files against WARC 1.1 and HTTP"
+Command = tool_command(__name__, "Check WARC files against WARC 1.1 and HTTP")

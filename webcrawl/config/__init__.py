@@ -11,4 +11,5 @@ In reading order:
 - `components`: the crawler's own parts among Scrapy's components, and what is lost without each.
 - `ignored`: Scrapy's settings without effect here.
 - `check`: the checks before a crawl.
+- `addon`: the defaults, for any other Scrapy project.
 """

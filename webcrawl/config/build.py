@@ -61,7 +61,7 @@ from webcrawl.parse.jointrules import names_key, reader
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.reading.page import Options
-from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope
+from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
 
 if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
@@ -86,6 +86,7 @@ def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
         allow=read(settings, "SCOPE_ALLOW", list),
         domains=domains,
         max_length=read(settings, "URLLENGTH_LIMIT", int) or sys.maxsize,
+        ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
         rules=[*traps, *rules],
     )
 
@@ -281,7 +282,9 @@ def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
     domains = {"allowed_domains": scope.domains} if scope.domains else {}
     wanted = languages_from(settings)
     languages = {"LANGUAGES": sorted(wanted)} if wanted else {}
-    limits = {**lists, **domains, **numbers, **switches}
+    allowed = read(settings, "ALLOW_PORTS", list)
+    ports = {"ALLOW_PORTS": list(map(str, allowed))} if allowed else {}
+    limits = {**lists, **domains, **numbers, **switches, **ports}
     return {**order, **languages, **limits, **rules, **proxy}
 
 

@@ -18,7 +18,6 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.admission.dns import read_server
 from webcrawl.base.wording import needs_extra
-from webcrawl.cluster.address import Address
 from webcrawl.config import components
 from webcrawl.config.build import (
     domains_of,
@@ -36,7 +35,7 @@ from webcrawl.config.fetch import (
     signer_from,
     user_agent_of,
 )
-from webcrawl.config.kinds import SettingError, parsers_problem
+from webcrawl.config.kinds import SettingError
 from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
@@ -44,15 +43,16 @@ from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import has_our_scheduler
 from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
-from webcrawl.warc.earlierlines import EarlierError, sources_of
+
+_OURS = "webcrawl.scheduler.Scheduler"
 
 
 def check(settings: BaseSettings) -> list[str]:
     """One line for each setting that cannot be used: its name, its value and what is allowed."""
     problems = [
-        _problem(name, settings.get(name))
+        _problem(name, settings.get(name), why)
         for name, row in TABLE.items()
-        if not row.kind.fits(settings.get(name))
+        if (why := row.kind.problem(settings.get(name)))
     ]
     problems += unusable(settings)
     if problems:
@@ -82,7 +82,7 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
 
     jobdir = settings.get("JOBDIR")
     if not has_our_scheduler(settings):
-        yield wrong("SCHEDULER", "webcrawl.scheduler.Scheduler, or a class made from it")
+        yield wrong("SCHEDULER", f"{_OURS}, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
     for folder in (warc_folder(settings), report_folder(settings)):
@@ -101,32 +101,13 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("CLUSTER_CHECKPOINTS", "unset without CLUSTER")
 
 
-def _problem(name: str, value: object) -> str:
+def _problem(name: str, value: object, why: str) -> str:
+    """Of a setting that may have a password, the line does not have the value."""
     if name == "CLUSTER":
-        return _problem_of_bus(value)
-    if name == "PROXY":
-        return str(ProxyError(TABLE[name].kind.allowed))
+        return why  # it names the setting
     if name == "ARCHIVE_STORE":  # its text may be a login
-        return f"{name} cannot be used: {TABLE[name].kind.allowed}"
-    if name == "PARSERS":
-        allowed = f"{TABLE[name].kind.allowed}; {parsers_problem(value)}"
-        return str(SettingError(name, value, allowed))
-    if name == "DEDUP_INDEX" and isinstance(value, str | list | tuple):
-        names = value.split(",") if isinstance(value, str) else value
-        try:
-            sources_of([str(each).strip() for each in names if each])
-        except EarlierError as error:  # it names the file
-            return str(SettingError(name, value, str(error)))
-    return str(SettingError(name, value, TABLE[name].kind.allowed))
-
-
-def _problem_of_bus(value: object) -> str:
-    """Why `value` is no CLUSTER. The line has no text of it, which may be a password."""
-    try:
-        Address.parse(str(value))
-    except ValueError as error:
-        return str(error)
-    return str(SettingError("CLUSTER", "", TABLE["CLUSTER"].kind.allowed))
+        return f"{name} cannot be used: {why}"
+    return str(ProxyError(why) if name == "PROXY" else SettingError(name, value, why))
 
 
 def problems_of(
@@ -149,9 +130,10 @@ def problems_of(
 
 def warnings_of(settings: BaseSettings) -> list[str]:
     """A line for each setting that has no effect, or less than its user expects, beside others."""
-    lines: list[str] = []
     if not has_our_scheduler(settings):
-        return lines
+        names = [name for name in ("LIVE", "RULES") if str(settings.get(name) or 0) != "0"]
+        return [f"{name} has no effect: SCHEDULER is not {_OURS}" for name in names]
+    lines: list[str] = []
     if recrawl_from(settings) is not None and not settings.get("JOBDIR"):
         lines.append(
             f"RECRAWL = {settings['RECRAWL']!r} without a JOBDIR: what is known of the pages is"

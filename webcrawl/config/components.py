@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -42,12 +42,11 @@ def refusals(settings: BaseSettings) -> list[str]:
         lost, asked_by = VITAL.get(path, ("", ""))
         if lost and (not asked_by or str(settings.get(asked_by) or "0") not in _OFF):
             lines.append(f"{_is_off(name, path)}: {lost}")
-    for each in _fetching(settings):
-        if each.value is None:
-            lines.append(f"{each.name} = None cannot be used: no page is fetched")
-        elif has_proxy(settings) and not _stands_in(each.value, each.ours):
-            why = f"{each.name} = {each.value!r} would send requests past it"
-            lines.append(str(ProxyError(why)))
+    for name, value, ours, _ in _fetching(settings):
+        if value is None:
+            lines.append(f"{name} = None cannot be used: no page is fetched")
+        elif has_proxy(settings) and not _stands_in(value, ours):
+            lines.append(str(ProxyError(f"{name} = {value!r} would send requests past it")))
     return lines
 
 
@@ -57,9 +56,9 @@ def losses(settings: BaseSettings) -> Iterator[str]:
         if path not in VITAL and not path.startswith(_TUNING):
             what = import_module(path.rpartition(".")[0]).__doc__ or ""
             yield f"{_is_off(name, path)}. {what.partition(chr(10))[0]}"
-    for each in _fetching(settings):
-        if not _stands_in(each.value, each.ours):
-            yield f"{each.name} is {_path_of(each.value)}: {each.without}"
+    for name, value, ours, lost in _fetching(settings):
+        if not _stands_in(value, ours):
+            yield f"{name} is {_path_of(value)}: {lost}"
 
 
 def _missing(settings: BaseSettings) -> Iterator[tuple[str, str]]:
@@ -79,30 +78,23 @@ def _is_off(name: str, path: str) -> str:
     return f"{name}: {path.rpartition('.')[2]} is off"
 
 
-class _Fetching(NamedTuple):
-    """What fetches pages: `value` by the settings, `ours`, and what is lost without ours."""
+# What fetches pages: the part of ours, and what is lost without it.
+_DOWNLOADER: Final = (
+    "webcrawl.downloader.Downloader",
+    "a pause, a deny and the page target hold back no request that is about to be sent",
+)
+_HANDLER: Final = (
+    "webcrawl.downloader.DownloadHandler",
+    "its pages are archived as reconstructed, from any address, at any size",
+)
 
-    name: str
-    value: Any
-    ours: str
-    without: str
 
-
-def _fetching(settings: BaseSettings) -> Iterator[_Fetching]:
-    yield _Fetching(
-        "DOWNLOADER",
-        settings["DOWNLOADER"],
-        "webcrawl.downloader.Downloader",
-        "a pause, a deny and the page target hold back no request that is about to be sent",
-    )
+def _fetching(settings: BaseSettings) -> Iterator[tuple[str, Any, str, str]]:
+    """The name of each setting, its value, our part, and what is lost without it."""
+    yield "DOWNLOADER", settings["DOWNLOADER"], *_DOWNLOADER
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS")
     for scheme in ("http", "https"):
-        yield _Fetching(
-            f"DOWNLOAD_HANDLERS[{scheme!r}]",
-            handlers.get(scheme),
-            "webcrawl.downloader.DownloadHandler",
-            "its pages are archived as reconstructed, from any address, at any size",
-        )
+        yield f"DOWNLOAD_HANDLERS[{scheme!r}]", handlers.get(scheme), *_HANDLER
 
 
 def _path_of(component: Any) -> str:

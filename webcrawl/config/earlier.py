@@ -1,6 +1,6 @@
-"""Makes or opens the index of earlier archives (DEDUP_INDEX) of a process.
+"""Makes the index of earlier archives (DEDUP_INDEX), in JOBDIR or in a temporary folder of a run.
 
-It is made once, before the crawl starts, in JOBDIR or else in a temporary folder of this run.
+It is made once, before the crawl starts. Each process opens it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.config.build import job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
+from webcrawl.crawl.crawl import Crawl
 from webcrawl.warc.earlier import Earlier
 from webcrawl.warc.earlierbuild import open_earlier
 from webcrawl.warc.earlierlines import EarlierError, sources_of
@@ -48,9 +49,13 @@ def prepare_earlier(settings: BaseSettings) -> Path | None:
     return folder
 
 
-def earlier_from(settings: BaseSettings, folder: Path) -> Earlier:
-    """The index in `folder`, which `prepare_earlier` has made. SettingError."""
+def open_earlier_of(crawl: Crawl, settings: BaseSettings) -> Earlier | None:
+    """The index of DEDUP_INDEX for this process; None without one. SettingError."""
+    if crawl.assignment is not None:
+        crawl.earlier_folder = crawl.assignment.earlier_folder
+    elif crawl.earlier_folder is None:  # a script's crawl: its event loop waits meanwhile
+        crawl.earlier_folder = prepare_earlier(settings)
     try:
-        return Earlier(folder)
+        return Earlier(crawl.earlier_folder) if crawl.earlier_folder is not None else None
     except EarlierError as error:
         raise SettingError("DEDUP_INDEX", settings["DEDUP_INDEX"], str(error)) from None

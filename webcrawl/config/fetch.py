@@ -23,13 +23,13 @@ from webcrawl.fetch.client import Client
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.mediatypes import Wants, media_type_test
-from webcrawl.fetch.proxy import Proxy
+from webcrawl.fetch.proxy import Proxy, problem_of
 from webcrawl.fetch.request import Limits
 from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
-from webcrawl.scope import REFUSED_PORTS
+from webcrawl.scope import refused_ports
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,9 @@ def client_from(
 ) -> Client:
     """A fetch client behind `gate`, with `limits`; TLS, local address, proxy and key from settings.
 
-    SettingError.
+    Raises the limit of open files first. SettingError.
     """
+    openfiles.raise_limit()
     return Client(
         limits,
         tls_context_from(settings),
@@ -55,7 +56,7 @@ def client_from(
         gate=gate,
         proxy=proxy_from(settings),
         signer=signer_from(settings),
-        refused_ports=REFUSED_PORTS,
+        refused_ports=refused_ports(read(settings, "ALLOW_PORTS", list)),
         room=room,
     )
 
@@ -85,6 +86,13 @@ def proxy_from(settings: BaseSettings) -> Proxy | None:
         pass
     where = f"{value[1:]} has not " if str(value).startswith("@") else "it is not "
     raise ProxyError(f"{where}one URL such as http://HOST:PORT or http://USER:PASSWORD@HOST:PORT")
+
+
+def try_proxy(settings: BaseSettings) -> None:
+    """SettingError if the proxy of the whole crawl cannot be used now."""
+    proxy = proxy_from(settings)
+    if proxy is not None and (problem := problem_of(proxy)):
+        raise ProxyError(f"{proxy}: {problem}")
 
 
 class ProxyError(SettingError):

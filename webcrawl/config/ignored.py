@@ -16,7 +16,7 @@ from scrapy.utils.python import global_object_name
 class Unused(NamedTuple):
     """Settings that no code reads, except a component that is off by default."""
 
-    names: Mapping[str, tuple[str, ...]]  # each with the values that give no line
+    names: str
     instead: str
     component: str = ""  # a middleware that reads them, once it is set back to its number
 
@@ -24,116 +24,93 @@ class Unused(NamedTuple):
 _DOWNLOADER = "scrapy.downloadermiddlewares."
 _SPIDER = "scrapy.spidermiddlewares."
 
-# Values, as texts, that ask for what the crawl does anyway.
-OFF = ("0", "0.0", "false", "")
-ON = ("1", "1.0", "true")
-NEVER: tuple[str, ...] = ()
+# Values, as texts, that ask for what the crawl does anyway, and give no line.
+_OFF = ("0", "0.0", "false", "")
+_ON = ("1", "1.0", "true")
+_ALWAYS_ON = {
+    *("COMPRESSION_ENABLED", "CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP"),
+    "HTTPERROR_ALLOW_ALL",
+}
 
 UNUSED = (
     Unused(
-        {
-            "AUTOTHROTTLE_DEBUG": OFF,
-            "AUTOTHROTTLE_ENABLED": OFF,
-            "AUTOTHROTTLE_MAX_DELAY": NEVER,
-            "AUTOTHROTTLE_START_DELAY": NEVER,
-            "AUTOTHROTTLE_TARGET_CONCURRENCY": NEVER,
-        },
+        "AUTOTHROTTLE_DEBUG AUTOTHROTTLE_ENABLED AUTOTHROTTLE_MAX_DELAY"
+        " AUTOTHROTTLE_START_DELAY AUTOTHROTTLE_TARGET_CONCURRENCY",
         "delays are the frontier's: DOWNLOAD_DELAY, DELAY_FACTOR, IP_DELAY, CRAWL_DELAY_MAX",
     ),
     Unused(
-        {"CONCURRENT_REQUESTS_PER_DOMAIN": ON, "CONCURRENT_REQUESTS_PER_IP": ON},
+        "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP",
         "a host and an address have one request at a time; CONCURRENT_REQUESTS is for all hosts",
     ),
     Unused(
-        {"DOWNLOAD_DELAY_JITTER": OFF, "DOWNLOAD_SLOTS": NEVER, "RANDOMIZE_DOWNLOAD_DELAY": OFF},
+        "DOWNLOAD_DELAY_JITTER DOWNLOAD_SLOTS RANDOMIZE_DOWNLOAD_DELAY",
         "a delay is never shorter than DOWNLOAD_DELAY, and the same for all hosts",
     ),
     Unused(
-        {"DUPEFILTER_CLASS": NEVER, "DUPEFILTER_DEBUG": OFF},
+        "DUPEFILTER_CLASS DUPEFILTER_DEBUG",
         "the frontier knows each URL once, by its canonical form",
     ),
     Unused(
-        {
-            "DEPTH_PRIORITY": NEVER,
-            "SCHEDULER_DEBUG": OFF,
-            "SCHEDULER_DISK_QUEUE": NEVER,
-            "SCHEDULER_MEMORY_QUEUE": NEVER,
-            "SCHEDULER_PRIORITY_QUEUE": NEVER,
-            "SCHEDULER_START_DISK_QUEUE": NEVER,
-            "SCHEDULER_START_MEMORY_QUEUE": NEVER,
-        },
+        "DEPTH_PRIORITY SCHEDULER_DEBUG SCHEDULER_DISK_QUEUE SCHEDULER_MEMORY_QUEUE"
+        " SCHEDULER_PRIORITY_QUEUE SCHEDULER_START_DISK_QUEUE SCHEDULER_START_MEMORY_QUEUE",
         "the order is the frontier's: FRONTIER_ORDER",
     ),
     Unused(
-        {"DEPTH_STATS_VERBOSE": OFF},
+        "DEPTH_STATS_VERBOSE",
         "report.json and the stats say how far the crawl came",
         _SPIDER + "depth.DepthMiddleware",
     ),
     Unused(
-        {
-            "DNSCACHE_ENABLED": NEVER,
-            "DNSCACHE_SIZE": NEVER,
-            "DNS_RESOLVER": NEVER,
-            "DNS_TIMEOUT": NEVER,
-            "TWISTED_DNS_RESOLVER": NEVER,
-        },
+        "DNSCACHE_ENABLED DNSCACHE_SIZE DNS_RESOLVER DNS_TIMEOUT TWISTED_DNS_RESOLVER",
         "the crawl has its own DNS: DNS_SERVERS",
     ),
     Unused(
-        {"DOWNLOADER_CLIENTCONTEXTFACTORY": NEVER, "DOWNLOADER_CLIENT_TLS_METHOD": NEVER},
+        "DOWNLOADER_CLIENTCONTEXTFACTORY DOWNLOADER_CLIENT_TLS_METHOD",
         "TLS is Python's: DOWNLOAD_TLS_MIN_VERSION, DOWNLOAD_TLS_MAX_VERSION",
     ),
     Unused(
-        {"HTTP2_MAX_FRAME_SIZE": NEVER, "HTTPX_HTTP2_ENABLED": OFF},
+        "HTTP2_MAX_FRAME_SIZE HTTPX_HTTP2_ENABLED",
         "the crawl's handler speaks HTTP/1.1; DOWNLOAD_HANDLERS takes another",
     ),
     Unused(
-        {"COMPRESSION_ENABLED": ON},
+        "COMPRESSION_ENABLED",
         "the handler always asks for gzip and removes it; DEFAULT_REQUEST_HEADERS can say"
         " Accept-Encoding",
         _DOWNLOADER + "httpcompression.HttpCompressionMiddleware",
     ),
     Unused(
-        {"COOKIES_DEBUG": OFF, "COOKIES_ENABLED": OFF},
+        "COOKIES_DEBUG COOKIES_ENABLED",
         "the crawl keeps no cookies; DOWNLOADER_MIDDLEWARES can have CookiesMiddleware: 700",
         _DOWNLOADER + "cookies.CookiesMiddleware",
     ),
     Unused(
-        {"HTTPERROR_ALLOWED_CODES": NEVER, "HTTPERROR_ALLOW_ALL": ON},
+        "HTTPERROR_ALLOWED_CODES HTTPERROR_ALLOW_ALL",
         "every answer reaches the spider, whatever its status",
         _SPIDER + "httperror.HttpErrorMiddleware",
     ),
     Unused(
-        {
-            "METAREFRESH_ENABLED": OFF,
-            "METAREFRESH_IGNORE_TAGS": NEVER,
-            "METAREFRESH_MAXDELAY": NEVER,
-        },
+        "METAREFRESH_ENABLED METAREFRESH_IGNORE_TAGS METAREFRESH_MAXDELAY",
         "a refresh, of a `<meta>` or a header, is a link of its page",
         _DOWNLOADER + "redirect.MetaRefreshMiddleware",
     ),
     Unused(
-        {"REDIRECT_ENABLED": OFF, "REDIRECT_PRIORITY_ADJUST": NEVER},
+        "REDIRECT_ENABLED REDIRECT_PRIORITY_ADJUST",
         "a redirect is a page, and its target another: REDIRECT_MAX_TIMES, FOLLOW_LINKS",
         _DOWNLOADER + "redirect.RedirectMiddleware",
     ),
     Unused(
-        {"REFERER_ENABLED": OFF, "REFERRER_POLICIES": NEVER, "REFERRER_POLICY": NEVER},
-        "no Referer is sent; SPIDER_MIDDLEWARES can have RefererMiddleware: 700, for a spider's own"
-        " Requests",
+        "REFERER_ENABLED REFERRER_POLICIES REFERRER_POLICY",
+        "no Referer is sent; SPIDER_MIDDLEWARES can have RefererMiddleware: 700, for a"
+        " spider's own Requests",
         _SPIDER + "referer.RefererMiddleware",
     ),
     Unused(
-        {
-            "RETRY_EXCEPTIONS": NEVER,
-            "RETRY_GIVE_UP_LOG_LEVEL": NEVER,
-            "RETRY_PRIORITY_ADJUST": NEVER,
-        },
+        "RETRY_EXCEPTIONS RETRY_GIVE_UP_LOG_LEVEL RETRY_PRIORITY_ADJUST",
         "the frontier tries again: RETRY_TIMES, RETRY_HTTP_CODES",
         _DOWNLOADER + "retry.RetryMiddleware",
     ),
     Unused(
-        {"ROBOTSTXT_PARSER": NEVER},
+        "ROBOTSTXT_PARSER",
         "robots.txt is read as RFC 9309 has it; ROBOTSTXT_OBEY says whether it is obeyed",
         _DOWNLOADER + "robotstxt.RobotsTxtMiddleware",
     ),
@@ -146,11 +123,12 @@ def unused(settings: BaseSettings) -> Iterator[str]:
     for names, instead, component in UNUSED:
         if component in enabled:
             continue
-        for name, as_here in names.items():
+        for name in names.split():
             if (settings.getpriority(name) or 0) < SETTINGS_PRIORITIES["project"]:
                 continue
             value = settings[name]  # `get` warns of a deprecated name
             is_empty = value is None or (isinstance(value, Mapping | BaseSettings) and not value)
+            as_here = _ON if name in _ALWAYS_ON else _OFF
             if not is_empty and str(value).lower() not in as_here:
                 yield f"{name} has no effect here: {instead}"
 

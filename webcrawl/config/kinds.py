@@ -1,4 +1,4 @@
-"""The kinds of settings' values: a test, the words of the error line, and the Python type of each.
+"""The kinds of settings' values: the Python type of each, and the words of the error line.
 
 Owns the kinds (whole numbers, seconds, lists, folders...); the settings themselves are in `table`.
 A value from the command line is text, a value from Python has its own type.
@@ -12,7 +12,6 @@ import os
 import re
 import ssl
 from collections.abc import Callable
-from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -32,20 +31,17 @@ from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.language import iso_639_3
 from webcrawl.parse.robots import product_token
-from webcrawl.warc.earlierlines import SUFFIXES as CDXJ_SUFFIXES
+from webcrawl.warc.earlierlines import EarlierError, sources_of
 
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # reported at the write that fails
 TLS_VERSIONS = {  # by Scrapy's names
     "TLSv1.0": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
-
-
-_AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
-_COMMENT = re.compile(r"\([^()]*\)")  # of a User-Agent
 DIRECT = "direct"  # PROXY: no proxy, also in a crawl that was begun with one
+GUESS = "guess"  # SITEMAPS: try /sitemap.xml too
+FREE_PORT = 1  # LIVE: any port that is free
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
 
@@ -56,109 +52,134 @@ class SettingError(ValueError):
         super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
 
 
+class NotAllowed(ValueError):  # noqa: N818  (its text is what is allowed)
+    """A value that cannot be used. Its text: the allowed values, as far as they explain it."""
+
+
+# Raised for a value that cannot be used, by the functions that turn it into its type.
+FAULTS = (
+    *(AttributeError, ImportError, LookupError, NameError, OSError),
+    *(OverflowError, TypeError, ValueError),
+)
+
+
 class Kind(NamedTuple):
-    """A kind of value: its test, its description for users, and the conversion to its type."""
+    """A kind of value: its conversion to its type, and its description for users.
 
-    fits: Callable[[Any], object]
+    typed -- returns the value with its type; raises one of FAULTS if it cannot be used
+    allowed -- the error line, unless `typed` raises NotAllowed
+    unit -- "s" or "bytes"; for the documentation
+    """
+
+    typed: Callable[[Any], object]
     allowed: str
-    typed: Callable[[Any], object] = lambda value: value
-    unit: str = ""  # "s" or "bytes"; for the documentation
+    unit: str = ""
 
-
-def taken_by(function: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """A test: whether `function` takes a value. It raises for others, or returns False."""
-
-    def takes(value: Any) -> bool:
+    def problem(self, value: object) -> str:
+        """What is allowed in place of `value`; "" if it can be used."""
         try:
-            return function(value) is not False
-        except (AttributeError, ImportError, LookupError, NameError, OSError):
-            return False
-        except (OverflowError, TypeError, ValueError):
-            return False
+            self.typed(value)
+        except FAULTS as error:
+            return self.reason(error)
+        return ""
 
-    return takes
+    def reason(self, error: BaseException) -> str:
+        """What is allowed, of an error of `typed`."""
+        return str(error) if isinstance(error, NotAllowed) else self.allowed
+
+    def fits(self, value: object) -> bool:
+        return not self.problem(value)
+
+
+def where(test: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """A conversion that changes nothing, of values that pass `test`."""
+
+    def same(value: Any) -> Any:
+        if not test(value):
+            raise ValueError
+        return value
+
+    return same
 
 
 def whole(least: int, unit: str = "", *, most: int | None = None) -> Kind:
     """A whole number from `least` to `most`."""
+
+    def typed(value: Any) -> int:
+        number = int(value)
+        if number not in (value, float(value)) or not least <= number <= (most or math.inf):
+            raise ValueError
+        return number
+
     allowed = f"{least} or more" if most is None else f"{least:,} to {most:,}"
-    return Kind(
-        taken_by(
-            lambda value: (
-                int(value) in (value, float(value)) and least <= int(value) <= (most or math.inf)
-            )
-        ),
-        f"a whole number, {allowed}",
-        int,
-        unit,
-    )
+    return Kind(typed, f"a whole number, {allowed}", unit)
 
 
 def seconds(least: float = 0) -> Kind:
     """A finite number of seconds, `least` or more."""
-    fits = taken_by(lambda value: least <= float(value) < math.inf)
-    return Kind(fits, f"a number of seconds, {least} or more", float, "s")
+
+    def typed(value: Any) -> float:
+        if not least <= float(value) < math.inf:
+            raise ValueError
+        return float(value)
+
+    return Kind(typed, f"a number of seconds, {least} or more", "s")
 
 
 def number(least: float = 0) -> Kind:
     """A finite number, `least` or more, without a unit."""
-    return Kind(seconds(least).fits, f"a number, {least} or more", float)
+    return Kind(seconds(least).typed, f"a number, {least} or more")
 
 
 _SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])B?)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def parse_size(value: Any) -> int | None:
-    """The bytes that `value` names: 1000, "1000", "10M", "1 GB" (10^9); None for anything else."""
+def parse_size(value: Any) -> int:
+    """The bytes that `value` names: 1000, "1000", "10M", "1 GB" (10^9). ValueError."""
     match = _SIZE.fullmatch(str(value).strip()) if isinstance(value, int | str) else None
-    return int(match[1]) * _UNITS[(match[2] or "").upper()] if match else None
-
-
-SIZE = Kind(
-    lambda value: parse_size(value) is not None,
-    "a number of bytes, 0 or more; with K, M, G or T for 10^3 to 10^12",
-    parse_size,
-    "bytes",
-)
+    if match is None:
+        raise ValueError
+    return int(match[1]) * _UNITS[(match[2] or "").upper()]
 
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhdw]?)")
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-def parse_duration(value: Any) -> float | None:
-    """The seconds that `value` names: 90, "90", "15m", "28 d"; None for anything else, and for 0 or
-    less."""
-    match = (
-        _DURATION.fullmatch(str(value).strip()) if isinstance(value, int | float | str) else None
-    )
-    return float(match[1]) * _DURATION_UNITS[match[2]] or None if match else None
-
-
-DURATION = Kind(
-    lambda value: parse_duration(value) is not None,
-    "a time above 0: seconds, or a number with s, m, h, d or w (seconds to weeks), such as 28d",
-    parse_duration,
-    "s",
-)
+def _duration(value: Any) -> float:
+    """The seconds that `value` names: 90, "90", "15m", "28 d". ValueError for 0, too."""
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None or not float(match[1]):
+        raise ValueError
+    return float(match[1]) * _DURATION_UNITS[match[2]]
 
 
 def one_of(*names: str) -> Kind:
     """One of `names`."""
-    return Kind(lambda value: value in names, " or ".join(names))
+    return Kind(where(lambda value: value in names), " or ".join(names))
 
 
 def list_of(fits_one: Callable[[str], object], allowed: str) -> Kind:
-    """A list whose every item passes `fits_one`."""
+    """A list whose every item passes `fits_one`, which returns something for it or raises."""
 
-    def fits(value: Any) -> bool:
-        if not _is_list(value):
-            return False
-        items = value.split(",") if isinstance(value, str) else value or ()
-        return all(fits_one(str(item).strip()) for item in items if item)
+    def typed(value: Any) -> list[object]:
+        items = _listed(value)
+        if not _is_list(value) or not all(fits_one(str(each).strip()) for each in items if each):
+            raise ValueError
+        return items
 
-    return Kind(fits, allowed, _listed)
+    return Kind(typed, allowed)
+
+
+def _of_numbers(texts: Kind) -> Kind:
+    """A list of whole numbers, whose texts are of the kind `texts`."""
+
+    def typed(value: Any) -> list[int]:
+        items: Any = texts.typed(value)
+        return [int(str(each)) for each in items]
+
+    return Kind(typed, texts.allowed)
 
 
 def _is_list(value: object) -> bool:
@@ -181,66 +202,70 @@ def _listed(value: Any) -> list[object]:
     ]
 
 
-def _is_bool(value: object) -> bool:
-    return str(value) in {"0", "1", "True", "False", "true", "false"}
-
-
-def _is_header_value(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
-
-
 def _dictionary(value: Any) -> dict[Any, Any]:
     """The dictionary `value`, or the one that it has as JSON. Else TypeError or ValueError."""
     return BaseSettings({"value": value}).getdict("value")
 
 
-def _are_headers(value: Any) -> bool:
-    headers = Headers(without_none_values(_dictionary(value)))
+def _headers(value: Any) -> dict[Any, Any]:
+    values = _dictionary(value)
+    headers = Headers(without_none_values(values))
     lines = [(name, line) for name, values in headers.items() for line in values]
-    return all(is_name(name) and one_line(line) == line for name, line in lines)
+    if not all(is_name(name) and one_line(line) == line for name, line in lines):
+        raise ValueError
+    return values
 
 
-def _is_one_line(value: object) -> bool:
-    return isinstance(value, str) and len(value.splitlines()) <= 1
+def _languages(value: Any) -> list[str]:
+    """The codes of ISO 639-3."""
+    codes = [str(each).strip() for each in _listed(value) if each]
+    if not _is_list(value) or not all(re.fullmatch("[a-z]{2,3}", code) for code in codes):
+        raise ValueError
+    named = [iso_639_3(code) for code in codes]
+    if any(len(code) != 3 for code in named):
+        raise ValueError
+    return named
 
 
-def _load_all(value: Any) -> None:
-    """Load functions by their import paths."""
+def _functions(value: Any) -> list[object]:
     for item in (value.split(",") if isinstance(value, str) else value) if value else ():
         load_object(item)
+    return _listed(value)
 
 
-def _named_parsers(value: Any) -> dict[str, str | None]:
-    """The parsers by their import paths: a function has another text in each process."""
-    parsers = _dictionary(value or {})
-    return {name: _listed([parser])[0] if parser else None for name, parser in parsers.items()}  # type: ignore[misc]
+def _parsers(value: Any) -> dict[str, str | None]:
+    """The parsers by their import paths: a function has another text in each process.
 
-
-def parsers_problem(value: Any) -> str:
-    """Why PARSERS cannot be used, "" if it can. Tries each parser on an empty page."""
+    Tries each on an empty page. NotAllowed.
+    """
     try:
         parsers = _dictionary(value or {})
     except (TypeError, ValueError):
-        return "this is no dictionary"
+        raise _no_parsers("this is no dictionary") from None
+    named: dict[str, str | None] = {}
     for media_type, parser in parsers.items():
         if re.fullmatch(r"[\w.+-]+/[\w.+-]+", str(media_type).strip()) is None:
-            return f"{media_type!r} is no media type"
-        if not parser:
+            raise _no_parsers(f"{media_type!r} is no media type")
+        path = named[media_type] = str(_listed([parser])[0]) if parser else None
+        if path is None:
             continue
-        path = str(_listed([parser])[0])
         if path.startswith("__main__."):
-            return f"the parser of {media_type} is in the script that runs, not in a module"
+            why = f"the parser of {media_type} is in the script that runs, not in a module"
+            raise _no_parsers(why)
         try:
             load_object(path)(b"", "utf-8").hrefs  # noqa: B018
         except Exception as error:  # from a user's code
-            text = " ".join(str(error).split())[:200]
-            return f"the parser of {media_type}, on an empty body: {type(error).__name__}: {text}"
-    return ""
+            why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise _no_parsers(f"the parser of {media_type}, on an empty body: {why}") from None
+    return named
 
 
-def _are_agents(value: Any) -> bool:
-    names = _agents(value)
-    return value is None or value == [] or 0 < len(names) <= NAMES_MAX
+def _no_parsers(why: str) -> NotAllowed:
+    return NotAllowed(f"{PARSERS.allowed}; {why}")
+
+
+_AGENT = re.compile(r"[A-Za-z0-9_.-]+")  # a product token; `parse.robots` reads such names
+_COMMENT = re.compile(r"\([^()]*\)")  # of a User-Agent
 
 
 def _agents(value: Any) -> list[str]:
@@ -248,29 +273,33 @@ def _agents(value: Any) -> list[str]:
 
     A comma outside its comments is of a list with a mistake: its names would not be obeyed.
     """
-    if not isinstance(value, str | list | tuple):
+    if value is None or value == []:
         return []
     names = [str(each).strip() for each in _listed(value)]
-    if names and all(map(_AGENT.fullmatch, names)):
+    if 0 < len(names) <= NAMES_MAX and all(map(_AGENT.fullmatch, names)):
         return names
-    if isinstance(value, str):
-        names = [] if "," in _COMMENT.sub("", value) else [value]
-    if len(names) != 1 or not _is_header_value(names[0]):
-        return []
-    return names if product_token(names[0]) else []
+    if isinstance(value, str) and "," not in _COMMENT.sub("", value):
+        names = [value]
+    if len(names) != 1 or not _is_header_value(names[0]) or not product_token(names[0]):
+        raise ValueError
+    return names
+
+
+def _is_header_value(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\x20-\x7e]+", value) is not None
 
 
 def _live(value: Any) -> int:
-    return int({"False": 0, "false": 0, "True": 1, "true": 1}.get(str(value), value))
-
-
-def _is_live(value: Any) -> bool:
-    port = _live(value)
-    return port in (0, FREE_PORT) or 1024 <= port <= 65535
+    port = int({"False": 0, "false": 0, "True": 1, "true": 1}.get(str(value), value))
+    if port not in (0, FREE_PORT) and not 1024 <= port <= 65535:
+        raise ValueError
+    return port
 
 
 def _is_writable(value: object) -> bool:
-    """Whether `value` is a folder that can be written, or created."""
+    """Whether `value` is a folder that can be written, or created. A full disk is reported later,
+    at the write that fails.
+    """
     if not isinstance(value, str | os.PathLike) or str(value) == "":
         return False
     folder = Path(str(value)).absolute()
@@ -282,7 +311,7 @@ def _is_writable(value: object) -> bool:
         with TemporaryFile(dir=folder):  # root has all rights in /proc, which takes no new files
             return True
     except OSError as error:
-        return error.errno in _DISK_FULL
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 # RFC 9110, 10.1.2, without the forms that no mailbox of today has (names, comments, quotes).
@@ -294,123 +323,115 @@ _MAIL_ADDRESS = re.compile(
 _HTTPS_URL = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?(?:/[!$-;=?-Z_a-z~]*)?")
 
 
-def _empty_or(pattern: re.Pattern[str]) -> Callable[[Any], object]:
-    return lambda value: not value or (isinstance(value, str) and pattern.fullmatch(value))
+def _bus(value: Any) -> str:
+    """The value without a login, for reports. `config.cluster` reads the setting."""
+    try:
+        return str(Address.parse(str(value))) if value else ""
+    except ValueError as error:
+        raise NotAllowed(str(error)) from None
 
 
-def _is_proxy(value: object) -> bool:
-    if isinstance(value, str) and not value.startswith("@"):
-        return value in ("", DIRECT) or bool(Proxy.parse(value))
-    return not value or (isinstance(value, str) and len(value) > 1)
+def _proxy(value: Any) -> Any:
+    """The value without user name and password, for reports. `fetch.proxy_from` reads it."""
+    if value in (None, "", DIRECT) or (value.startswith("@") and len(value) > 1):
+        return value
+    return f"http://{Proxy.parse(value)}"
 
 
-def _shown_proxy(value: str) -> str:
-    """The value without user name and password, for reports."""
-    is_shown = value in (None, "", DIRECT) or value.startswith("@")
-    return value if is_shown else f"http://{Proxy.parse(value)}"
+def _indexes(value: Any) -> list[object]:
+    if not _is_list(value):
+        raise ValueError
+    try:
+        sources_of([str(each).strip() for each in _listed(value) if each])
+    except EarlierError as error:  # it names the file
+        raise NotAllowed(str(error)) from None
+    return _listed(value)
 
 
-def _is_index(text: str) -> bool:
-    path = Path(text)
-    return path.is_dir() or (path.is_file() and text.endswith(CDXJ_SUFFIXES))
-
-
-def _is_file_prefix(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[^/\s\0]+", value) is not None
-
-
-BOOL = Kind(_is_bool, "True or False", lambda value: str(value) in {"1", "True", "true"})
-GUESS = "guess"  # SITEMAPS: try /sitemap.xml too
+_SWITCHES = {"0": False, "1": True} | {
+    text: value for value in (False, True) for text in (str(value), str(value).lower())
+}
+BOOL = Kind(lambda value: _SWITCHES[str(value)], "True or False")
 SITEMAPS = Kind(
-    lambda value: value == GUESS or _is_bool(value),
-    "True, False, or guess",
-    lambda value: value if value == GUESS else BOOL.typed(value),
+    lambda value: value if value == GUESS else BOOL.typed(value), "True, False, or guess"
 )
-FOLDER = Kind(_is_writable, "a folder that can be written")
-FOLDER_OR_UNSET = Kind(lambda value: not value or _is_writable(value), FOLDER.allowed)
-FREE_PORT = 1  # LIVE: any port that is free
-LIVE = Kind(taken_by(_is_live), "0 (off), 1 (a free port), or a port from 1024 to 65535", _live)
+SIZE = Kind(
+    parse_size, "a number of bytes, 0 or more; with K, M, G or T for 10^3 to 10^12", "bytes"
+)
+DURATION = Kind(
+    _duration,
+    "a time above 0: seconds, or a number with s, m, h, d or w (seconds to weeks), such as 28d",
+    "s",
+)
+FOLDER = Kind(where(_is_writable), "a folder that can be written")
+FOLDER_OR_UNSET = Kind(where(lambda value: not value or _is_writable(value)), FOLDER.allowed)
+LIVE = Kind(_live, "0 (off), 1 (a free port), or a port from 1024 to 65535")
 PROCESSES = whole(0, most=PROCESSES_MAX)
-FILE_PREFIX = Kind(_is_file_prefix, "the start of a file name, without / and spaces")
+FILE_PREFIX = Kind(
+    where(re.compile(r"[^/\s\0]+").fullmatch), "the start of a file name, without / and spaces"
+)
 RULES_FILE = Kind(
-    lambda value: not value or (isinstance(value, str) and re.match(r"@.", value) is not None),
+    where(lambda value: not value or re.match(r"@.", value)),
     "@ and the path of a TOML file, such as @rules.toml",
 )
-ONE_LINE = Kind(_is_one_line, "one line of text")
-USER_AGENT = Kind(_is_header_value, "one line of ASCII text, such as name/1.0 (+URL)")
-HEADERS = Kind(
-    taken_by(_are_headers),
-    "a dictionary of header names and their values, each of one line",
-    _dictionary,
-)
-# Its typed value is for reports: without the password. `config.cluster` reads the setting.
-BUS = Kind(
-    taken_by(lambda value: not value or Address.parse(str(value))),
-    "empty, or nats://HOST:PORT/NAME or tls://HOST:PORT/NAME",
-    lambda value: str(Address.parse(str(value))) if value else "",
-)
+ONE_LINE = Kind(where(lambda value: len(str.splitlines(value)) <= 1), "one line of text")
+USER_AGENT = Kind(where(_is_header_value), "one line of ASCII text, such as name/1.0 (+URL)")
+HEADERS = Kind(_headers, "a dictionary of header names and their values, each of one line")
+BUS = Kind(_bus, "empty, or nats://HOST:PORT/NAME or tls://HOST:PORT/NAME")
 HUBS = whole(1, most=HUBS_MAX)
-# Its typed value is for reports: `fetch.proxy_from` reads the setting.
 PROXY = Kind(
-    taken_by(_is_proxy),
+    _proxy,
     "empty, direct, http://HOST:PORT, http://USER:PASSWORD@HOST:PORT, or @ and a file with such"
     " a URL",
-    _shown_proxy,
 )
-PATH = Kind(lambda value: not value or isinstance(value, str | os.PathLike), "empty, or a file")
+PATH = Kind(
+    where(lambda value: not value or isinstance(value, str | os.PathLike)), "empty, or a file"
+)
 LANGUAGE_MODEL = Kind(
-    lambda value: not value or (isinstance(value, str) and Path(value).is_file()),
+    where(lambda value: not value or (isinstance(value, str) and Path(value).is_file())),
     "empty, or the file of a fastText model of languages",
 )
-LANGUAGES = list_of(
-    lambda text: re.fullmatch("[a-z]{2,3}", text) and len(iso_639_3(text)) == 3,
-    "codes of ISO 639-1 or -3, such as pt,eng",
-)._replace(typed=lambda value: [iso_639_3(str(code).strip()) for code in _listed(value) if code])
-MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")
+LANGUAGES = Kind(_languages, "codes of ISO 639-1 or -3, such as pt,eng")
+MAIL_ADDRESS = Kind(
+    where(lambda value: not value or _MAIL_ADDRESS.fullmatch(value)),
+    "empty, or a mail address, such as crawl@example.org",
+)
 HTTPS_URL = Kind(
-    _empty_or(_HTTPS_URL),
+    where(lambda value: not value or _HTTPS_URL.fullmatch(value)),
     "empty, or an https URL, such as"
     " https://example.org/.well-known/http-message-signatures-directory",
 )
-PREFIXES = list_of(taken_by(partial(ip_network, strict=False)), "prefixes, such as 192.0.2.0/24")
+PREFIXES = list_of(lambda text: ip_network(text, strict=False), "prefixes, such as 192.0.2.0/24")
 # No user, no query: a login would be in the log, in each WARC file and in report.json.
 _STORE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^\s?#@]*)?|file:///[^\s?#]*")
 STORE = Kind(
-    _empty_or(_STORE),
+    where(lambda value: not value or _STORE.fullmatch(value)),
     "empty, or s3://bucket/prefix, gs://, az:// or file:///folder, without a login: the environment"
     " has the credentials",
 )
-AGENTS = Kind(
-    _are_agents,
-    f"one line of ASCII text, or up to {NAMES_MAX} names, such as mybot,CCBot",
-    _agents,
-)
+AGENTS = Kind(_agents, f"one line of ASCII text, or up to {NAMES_MAX} names, such as mybot,CCBot")
 HEADER_NAMES = list_of(
     lambda text: is_name(text.encode()), "names of headers, such as Authorization,Cookie"
 )
 NAMES = list_of(lambda text: True, "names with commas between them, or a list in settings.py")
-INDEXES = list_of(
-    _is_index, "files *.cdxj or *.cdxj.gz, or folders of them, with commas between them"
-)
+INDEXES = Kind(_indexes, "files *.cdxj or *.cdxj.gz, or folders of them, with commas between them")
 SUFFIXES = list_of(re.compile(r"[^\s/:@]+").fullmatch, "ends of host names, such as .br,gov.pt")
 MEDIA_TYPES = list_of(
     re.compile(r"[\w.+*-]+/[\w.+*-]+|\*").fullmatch,
     "media types, such as text/html,image/*, or * for all",
 )
 _FINAL = "|".join(map(str, REFUSED_ACCESS))
-HTTP_CODES = list_of(
+_CODES = list_of(
     re.compile(rf"(?!{_FINAL})[1-5]\d\d").fullmatch,
     "codes, such as 429,503; but not 401, 402 and 451, by which an owner refuses access",
-)._replace(typed=lambda value: [int(str(code)) for code in _listed(value)])
-DNS_SERVERS = list_of(taken_by(read_server), "addresses, such as 127.0.0.1:5353,[::1]:53")
+)
+HTTP_CODES = _of_numbers(_CODES)
+PORTS = _of_numbers(list_of(re.compile(r"\d{1,5}").fullmatch, "port numbers, such as 6000,10080"))
+DNS_SERVERS = list_of(read_server, "addresses, such as 127.0.0.1:5353,[::1]:53")
 PARSERS = Kind(
-    lambda value: not parsers_problem(value),
-    "a dictionary of media types and import paths of their parsers, or None for no parser",
-    _named_parsers,
+    _parsers, "a dictionary of media types and import paths of their parsers, or None for no parser"
 )
 TLS_VERSION = Kind(
-    lambda value: value in (None, *TLS_VERSIONS), f"None or {' or '.join(TLS_VERSIONS)}"
+    where(lambda value: value in (None, *TLS_VERSIONS)), f"None or {' or '.join(TLS_VERSIONS)}"
 )
-FUNCTIONS = Kind(
-    taken_by(_load_all), "import paths of functions, with commas between them", _listed
-)
+FUNCTIONS = Kind(_functions, "import paths of functions, with commas between them")

@@ -27,7 +27,6 @@ _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .8
 # Settings of the last release, and what to use in their place.
 _GONE = {
     "ADAPTIVE_DELAY_MAX": "CRAWL_DELAY_MAX holds for the adaptive delay too",
-    "ALLOW_PORTS": "ports of other protocols get no request",
     "BOT_ADDRESSES": "it is `scrapy botpage --address`",
     "CLOSE_GRACE": "fetches under way have 5 s to end",
     "CLUSTER_CHECKPOINT_INTERVAL": "a checkpoint is made every ten minutes, and at a clean end",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.textfile import NotAFile, read_text
-from webcrawl.config.kinds import SIZE, USER_AGENT, Kind, SettingError, seconds, whole
+from webcrawl.config.kinds import SIZE, USER_AGENT, Kind, NotAllowed, SettingError, seconds, whole
 from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
 from webcrawl.parse.robots import product_token
 from webcrawl.scope.hostrules import Auth, HostRule, Values, values_of
@@ -24,7 +24,7 @@ from webcrawl.scope.rules import named_host
 
 PRIORITY_MAX = 1_000_000
 _WHOLE = whole(0, most=10**18 - 1)  # the messages to the workers have numbers of 64 bits
-_SWITCH = Kind(lambda value: True, "true or false")
+_SWITCH = Kind(bool, "true or false")
 
 TARGETS = {"host": "hosts", "domain": "domains", "suffix": "suffixes"}
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*(?:rule|\"rule\"|'rule')[ \t]*\]\]")
@@ -38,15 +38,11 @@ class RulesError(SettingError):
         ValueError.__init__(self, f"RULES: {text}")
 
 
-class _NotAllowed(ValueError):  # noqa: N818  (its text is what is allowed)
-    """A value that cannot be used. Its text: the allowed values."""
-
-
 class Field(NamedTuple):
     """A field of a rule: its name in `Values`, and the function that reads its value."""
 
     name: str
-    read: Callable[[Any], object]  # raises _NotAllowed
+    read: Callable[[Any], object]  # raises NotAllowed
 
 
 def _of(kind: Kind, *types: type) -> Callable[[Any], Any]:
@@ -54,7 +50,7 @@ def _of(kind: Kind, *types: type) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         if type(value) not in types or not kind.fits(value):
-            raise _NotAllowed(kind.allowed)
+            raise NotAllowed(kind.allowed)
         return kind.typed(value)
 
     return read
@@ -63,24 +59,24 @@ def _of(kind: Kind, *types: type) -> Callable[[Any], Any]:
 def _robots_agent(value: Any) -> str:
     token = product_token(value) if isinstance(value, str) and value.isascii() else ""
     if not token:
-        raise _NotAllowed("a product token: letters, digits, '_', '-' and '.'")
+        raise NotAllowed("a product token: letters, digits, '_', '-' and '.'")
     return token
 
 
 def _headers(value: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise _NotAllowed('a table, such as { "Accept-Language" = "pt" }')
+        raise NotAllowed('a table, such as { "Accept-Language" = "pt" }')
     for name, text in value.items():
         if not is_name(name.encode()):
-            raise _NotAllowed(f"names of headers: {name!r} is none")
+            raise NotAllowed(f"names of headers: {name!r} is none")
         if is_set_by_client(name.encode()):
-            raise _NotAllowed(f"headers other than {name}, which the crawler sets itself")
+            raise NotAllowed(f"headers other than {name}, which the crawler sets itself")
         if name.lower() == "user-agent":
-            raise _NotAllowed("headers other than User-Agent: use the field user_agent")
+            raise NotAllowed("headers other than User-Agent: use the field user_agent")
         if not isinstance(text, str) or one_line(text.encode()) != text.encode():
-            raise _NotAllowed(f"texts of one line: that of {name} is none")
+            raise NotAllowed(f"texts of one line: that of {name} is none")
     if len({name.lower() for name in value}) < len(value):
-        raise _NotAllowed("each header once")
+        raise NotAllowed("each header once")
     return tuple(value.items())
 
 
@@ -89,31 +85,31 @@ def _deny(value: Any) -> bool | tuple[str, ...]:
         return value
     expressions = [value] if isinstance(value, str) else value
     if not isinstance(expressions, list) or not all(isinstance(x, str) and x for x in expressions):
-        raise _NotAllowed("true, false, or a list of regular expressions")
+        raise NotAllowed("true, false, or a list of regular expressions")
     for expression in expressions:
         try:
             re.compile(expression)
         except (re.error, RecursionError, OverflowError) as error:
-            raise _NotAllowed(f"regular expressions: {expression!r} is none: {error}") from None
+            raise NotAllowed(f"regular expressions: {expression!r} is none: {error}") from None
     return tuple(expressions)
 
 
 def _auth(value: Any) -> Auth:
     allowed = 'a table with user and password, or with bearer, and scheme = "http" if need be'
     if not isinstance(value, dict):
-        raise _NotAllowed(allowed)
+        raise NotAllowed(allowed)
     scheme = value.get("scheme", "https")
     secret = {name: text for name, text in value.items() if name != "scheme"}
     if scheme not in ("http", "https") or set(secret) not in ({"user", "password"}, {"bearer"}):
-        raise _NotAllowed(allowed)
+        raise NotAllowed(allowed)
     if not all(isinstance(text, str) and text.isprintable() for text in secret.values()):
-        raise _NotAllowed("texts of one line")
+        raise NotAllowed("texts of one line")
     if "bearer" in secret:
         if not re.fullmatch(r"[A-Za-z0-9._~+/-]+=*", secret["bearer"]):  # RFC 6750, 2.1
-            raise _NotAllowed("a bearer token of letters, digits and ._~+/-=")
+            raise NotAllowed("a bearer token of letters, digits and ._~+/-=")
         return Auth(f"Bearer {secret['bearer']}", scheme)
     if ":" in secret["user"]:  # RFC 7617, 2
-        raise _NotAllowed("a user without a colon")
+        raise NotAllowed("a user without a colon")
     pair = f"{secret['user']}:{secret['password']}".encode()
     return Auth(f"Basic {b64encode(pair).decode()}", scheme)
 
@@ -226,7 +222,7 @@ class _Reader:
     def _value(self, key: str, value: object, line: int) -> Any:
         try:
             return FIELDS[key].read(value)
-        except _NotAllowed as error:
+        except NotAllowed as error:
             text = (
                 "" if key in ("headers", "auth") else f" = {_short(value)}"
             )  # a header may be a secret

@@ -16,11 +16,21 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-from scrapy.settings import BaseSettings
+from scrapy.settings import BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from webcrawl.config.kinds import BOOL, Kind, SettingError, seconds, taken_by, whole
+from webcrawl.config.kinds import (
+    BOOL,
+    TLS_VERSION,
+    Kind,
+    NotAllowed,
+    SettingError,
+    seconds,
+    where,
+    whole,
+)
+from webcrawl.config.table import TABLE
 
 
 def _is_level(value: Any) -> bool:
@@ -38,14 +48,13 @@ def _format(value: Any) -> None:
     logging.Formatter(value).format(logging.LogRecord("", 0, "", 0, "", (), None))
 
 
-def _load_problem(value: Any) -> str:
-    """Why nothing can be loaded from an import path; "" if it can, or if there is none."""
+def _load(value: Any) -> None:
+    """Load from an import path, if there is one. NotAllowed with the reason why that fails."""
     try:
         if value:
             load_object(value)
     except (ImportError, NameError, TypeError, ValueError) as error:
-        return str(error)
-    return ""
+        raise NotAllowed(f"{_PATH_OF_CLASS}: {error}") from None
 
 
 def _are_modules(value: Any) -> bool:
@@ -54,28 +63,23 @@ def _are_modules(value: Any) -> bool:
     return all(find_spec(name.strip()) for name in names)
 
 
-_PATH: Final = Kind(lambda value: not _load_problem(value), "the import path of a class")
+def _are_mappings(values: Iterable[Any]) -> bool:
+    return all(isinstance(each, Mapping) for each in values)
+
+
+_PATH_OF_CLASS: Final = "the import path of a class"
 _KINDS: Final = {
-    "LOG_LEVEL": Kind(_is_level, "CRITICAL, ERROR, WARNING, INFO or DEBUG"),
-    "LOG_FILE": Kind(taken_by(_open), "a file that can be written, in a folder that exists"),
-    "LOG_ENCODING": Kind(taken_by(codecs.lookup), "an encoding of Python, such as utf-8"),
-    "LOG_FORMAT": Kind(
-        taken_by(_format), "a format of Python's logging, such as %(levelname)s: %(message)s"
-    ),
-    **dict.fromkeys(
-        (
-            *("LOG_ENABLED", "LOG_FILE_APPEND", "LOG_INSTALL_ROOT_HANDLER", "LOG_SHORT_NAMES"),
-            *("LOG_STDOUT", "FORCE_CRAWLER_PROCESS", "TELNETCONSOLE_ENABLED"),
-            "TWISTED_REACTOR_ENABLED",
-        ),
-        BOOL,
-    ),
+    **{
+        name: BOOL
+        for name, default in vars(default_settings).items()
+        if isinstance(default, bool) and name not in TABLE
+    },
     **dict.fromkeys(
         (
             *("LOG_FORMATTER", "SPIDER_LOADER_CLASS", "STATS_CLASS", "ASYNCIO_EVENT_LOOP"),
             *("TWISTED_REACTOR", "TWISTED_DNS_RESOLVER", "DNS_RESOLVER"),
         ),
-        _PATH,
+        Kind(_load, _PATH_OF_CLASS),
     ),
     **dict.fromkeys(
         (
@@ -85,20 +89,20 @@ _KINDS: Final = {
         ),
         whole(0),
     ),
-    **dict.fromkeys(
-        (
-            *("DOWNLOAD_FAIL_ON_DATALOSS", "DOWNLOADER_STATS", "FEED_STORE_EMPTY"),
-            *("HTTPCACHE_ENABLED", "HTTPPROXY_ENABLED", "MEMUSAGE_ENABLED", "STATS_DUMP"),
-        ),
-        BOOL,
-    ),
-    "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
-    "SPIDER_MODULES": Kind(
-        taken_by(_are_modules), "import paths of modules, with commas between them"
-    ),
+    # Ours reads these two.
+    "DOWNLOAD_TLS_MIN_VERSION": TLS_VERSION,
+    "DOWNLOAD_TLS_MAX_VERSION": TLS_VERSION,
     "REACTOR_THREADPOOL_MAXSIZE": whole(1),
+    "MEMUSAGE_CHECK_INTERVAL_SECONDS": seconds(0.001),
+    "LOG_LEVEL": Kind(where(_is_level), "CRITICAL, ERROR, WARNING, INFO or DEBUG"),
+    "LOG_FILE": Kind(_open, "a file that can be written, in a folder that exists"),
+    "LOG_ENCODING": Kind(codecs.lookup, "an encoding of Python, such as utf-8"),
+    "LOG_FORMAT": Kind(_format, "a format of Python's logging, such as %(levelname)s: %(message)s"),
+    "SPIDER_MODULES": Kind(
+        where(_are_modules), "import paths of modules, with commas between them"
+    ),
     "FEEDS": Kind(
-        lambda value: not value or all(isinstance(each, Mapping) for each in value.values()),
+        where(lambda value: not value or _are_mappings(value.values())),
         "a dictionary of dictionaries",
     ),
 }
@@ -122,7 +126,7 @@ def _misplaced(settings: BaseSettings) -> Iterator[str]:
                 yield f"{name}: {key!r} has {place!r} for its place: a number, or None, is allowed"
     path = settings["DOWNLOADER"]
     if isinstance(path, str) and (lacking := _lacking(path)):
-        yield str(SettingError("DOWNLOADER", path, f"{_PATH.allowed}: {lacking}"))
+        yield str(SettingError("DOWNLOADER", path, f"{_PATH_OF_CLASS}: {lacking}"))
 
 
 def _lacking(path: str) -> str:
@@ -150,10 +154,9 @@ def unusable(settings: BaseSettings) -> Iterator[str]:
     """One line for each of these settings that cannot be used."""
     yield from _misplaced(settings)
     for name, kind in _KINDS.items():
-        if name in settings and not kind.fits(value := settings[name]):
-            why = f": {_load_problem(value)}" if kind is _PATH else ""
+        if name in settings and (why := kind.problem(value := settings[name])):
             shown = value.copy_to_dict() if isinstance(value, BaseSettings) else value
-            yield str(SettingError(name, shown, kind.allowed + why))
+            yield str(SettingError(name, shown, why))
 
 
 def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import kinds
-from webcrawl.config.kinds import BOOL, Kind, SettingError, number, one_of, seconds, whole
+from webcrawl.config.kinds import BOOL, FAULTS, Kind, SettingError, number, one_of, seconds, whole
 from webcrawl.frontier.orderings import ORDERINGS
 
 T = TypeVar("T")
@@ -283,8 +283,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "`True`: no page from a server with a bad certificate. `False`: such pages are fetched,"
             " and the archive names the problem of the certificate.",
         ),
-        Setting("DOWNLOAD_TLS_MIN_VERSION", kinds.TLS_VERSION, "Oldest TLS version to accept."),
-        Setting("DOWNLOAD_TLS_MAX_VERSION", kinds.TLS_VERSION, "Newest TLS version to offer."),
         Setting(
             "PROXY",
             kinds.PROXY,
@@ -298,6 +296,12 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             "ALLOW_PRIVATE_ADDRESSES",
             BOOL,
             "`True`: the crawl may reach loopback, private, link-local and reserved addresses.",
+        ),
+        Setting(
+            "ALLOW_PORTS",
+            kinds.PORTS,
+            "Ports of other protocols, such as 6000, to which requests may be sent all the same.",
+            "crawling.md#ports",
         ),
         Setting(
             "FRONTIER_ORDER",
@@ -469,9 +473,10 @@ def read(settings: BaseSettings, name: str, type_: type[T]) -> T:
     kind, value = TABLE[name].kind, settings.get(name)
     if type_ is not str and (value is None or value == ""):
         return type_()
-    if not kind.fits(value):
-        raise SettingError(name, value, kind.allowed)
-    typed = kind.typed(value)
+    try:
+        typed = kind.typed(value)
+    except FAULTS as error:
+        raise SettingError(name, value, kind.reason(error)) from None
     assert isinstance(typed, type_), f"{name} is no {type_.__name__}"
     return typed
 
@@ -482,12 +487,17 @@ def typed_settings(settings: BaseSettings) -> dict[str, object]:
     Headers may be a login: only their names are there. A value that cannot be used may be anything.
     """
     values: dict[str, object] = {
-        name: row.kind.typed(settings[name]) if row.kind.fits(settings[name]) else "not shown"
-        for name, row in TABLE.items()
-        if name in settings
+        name: _shown(row.kind, settings[name]) for name, row in TABLE.items() if name in settings
     }
     if isinstance(headers := values.get("DEFAULT_REQUEST_HEADERS"), dict):
         values["DEFAULT_REQUEST_HEADERS"] = sorted(headers)
     if values.get("BOT_AUTH_KEY"):  # a file; but a user may give the key itself
         values["BOT_AUTH_KEY"] = "set"
     return values
+
+
+def _shown(kind: Kind, value: object) -> object:
+    try:
+        return kind.typed(value)
+    except FAULTS:
+        return "not shown"

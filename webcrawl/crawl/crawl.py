@@ -6,14 +6,15 @@ them only the crawler. So their shared state is one typed object on the crawler.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol, runtime_checkable
 
-from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.http import Response
+from scrapy.exceptions import CloseSpider
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
@@ -31,12 +32,16 @@ from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRule, HostRules
 from webcrawl.warc.earlier import Earlier
 
-if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
+if TYPE_CHECKING:  # only a crawl with CLUSTER loads webcrawl.cluster
+    from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+
     from webcrawl.cluster.checkpoints import Checkpoints
     from webcrawl.cluster.claims import Claim
     from webcrawl.cluster.packets import Brief
     from webcrawl.cluster.several import SeveralHubs
     from webcrawl.cluster.whole import WholeCrawl
+
+logger = logging.getLogger(__name__)
 
 FATAL_ERROR_STAT = "webcrawl/problem"
 # Reasons for which a crawl ends: a budget is used up (`extensions.budgets`).
@@ -75,12 +80,6 @@ def has_our_scheduler(settings: BaseSettings) -> bool:
         return False
 
 
-class Handler(Protocol):
-    """The download handler, as the downloader calls it."""
-
-    async def download_request(self, request: Request) -> Response: ...
-
-
 class Assignment(NamedTuple):
     """What a process that fetches for another one is told at its start, beside its settings.
 
@@ -116,6 +115,7 @@ class Crawl:
         self.is_debugging = False  # `webcrawl.commands.debugging`: no file is written
         self.earlier_folder: Path | None = None  # where DEDUP_INDEX has its index
         self.seeds: Sequence[dict[str, Any]] = ()  # as the archive describes them
+        self.describe_seeds: Callable[[], list[dict[str, Any]]] | None = None  # of a broad spider
         self.is_closing = False  # no new request is sent
         self.began_at = time.monotonic()  # this run: set again when the spider is opened
         self.claim: Claim | None = None  # which of several hubs this process is
@@ -125,11 +125,12 @@ class Crawl:
         self.earlier: Earlier | None = None  # DEDUP_INDEX; None: no earlier archives
         self.checkpoints: Checkpoints | None = None  # CLUSTER_CHECKPOINTS
         self.gate = Gate()
-        self.handlers: dict[type, Handler] = {}  # the project's, by their classes
+        self.handlers: dict[type, BaseDownloadHandler] = {}  # the project's, by their classes
         self.room = Room(HostTimes())  # for large answers
         self.explain: Explain | None = None  # why a URL is fetched or not (`live`)
         self.unsent: int | None = None  # files that ARCHIVE_STORE has not; None: it is not set
         self.held = ""  # why the crawl pauses by itself; "": it does not
+        self.end_task: asyncio.Future[None] | None = None  # the crawl is ending: `end_crawl`
         self.is_refused = False  # this process must not serve its crawl (CLUSTER): exit code 2
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
@@ -181,3 +182,22 @@ def set_fatal_error(crawler: Crawler, problem: object) -> None:
     if not crawl.fatal_error:
         crawl.fatal_error = str(problem)
         crawler.stats.set_value(FATAL_ERROR_STAT, crawl.fatal_error)
+
+
+def report_error(crawler: Crawler, problem: object, fault: Exception | None = None) -> None:
+    """As `set_fatal_error`, and log the problem, with the traceback of a `fault` of our own."""
+    set_fatal_error(crawler, problem)
+    logger.error("%s", problem, exc_info=fault)
+
+
+def refuse(crawler: Crawler, reason: str, problem: object) -> Never:
+    """End the crawl before it has begun, as an error: for handlers of `spider_opened`."""
+    report_error(crawler, problem)
+    raise CloseSpider(reason) from None
+
+
+def end_crawl(crawler: Crawler, reason: str) -> None:
+    """Begin to end the crawl, from any place. The first reason counts."""
+    crawl = crawl_of(crawler)
+    if crawl.end_task is None:
+        crawl.end_task = asyncio.ensure_future(crawler.engine.close_spider_async(reason=reason))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
+from http.client import responses
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -59,7 +59,7 @@ def reconstruct(request: Request, response: Response) -> Exchange:
     version = "1.0" if response.protocol == "HTTP/1.0" else "1.1"
     headers = [pair for pair in _pairs(response.headers) if pair[0].lower() not in _FRAMING]
     headers.append((b"Content-Length", b"%d" % len(response.body)))
-    status_line = f"HTTP/{version} {response.status} {_reason(response.status)}".rstrip()
+    status_line = f"HTTP/{version} {response.status} {responses.get(response.status, '')}".rstrip()
     return Exchange(
         method=request.method,
         url=request.url,
@@ -122,10 +122,3 @@ def _pairs(headers: Headers) -> list[tuple[bytes, bytes]]:
         for value in values
         for line in value.splitlines() or (b"",)
     ]
-
-
-def _reason(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""

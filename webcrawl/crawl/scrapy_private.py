@@ -32,13 +32,13 @@ class Names(NamedTuple):
     """Names of one class or module. The defaults are those of FAST_PATH.
 
     owner -- its import path
-    names -- its methods, and the attributes that its `__init__` sets
+    names -- its methods, and the attributes that its `__init__` sets, as words
     user -- the module or package that overrides or reads them
     lost -- what does not work without them
     """
 
     owner: str
-    names: tuple[str, ...]
+    names: str
     user: str = "webcrawl.fastpath.engine"
     lost: str = "each page takes more time"
 
@@ -51,60 +51,45 @@ _ITEMS: Final = "feeds lose items of pages that are done"
 PROMISES: Final = (
     Names(
         "scrapy.core.downloader.Downloader",
-        ("_enqueue_request",),
+        "_enqueue_request",
         "webcrawl.downloader.downloader",
         "pause, deny, the page target and PROXY have no effect",
     ),
-    Names("scrapy.core.engine.ExecutionEngine", ("_slot", "scraper"), _HERE, _END),
-    Names("scrapy.core.engine.ExecutionEngine", ("_start",), _HERE, "seeds are lost"),
-    Names("scrapy.core.engine._Slot", ("closing", "inprogress", "nextcall"), _HERE, _END),
-    Names("scrapy.core.scraper.Scraper", ("slot",), _HERE, _END),
-    Names("scrapy.core.scraper.Slot", ("itemproc_size",), _HERE, _END),
-    Names(
-        "scrapy.extensions.feedexport.FeedExporter",
-        ("slots",),
-        _FEEDS,
-        _ITEMS,
-    ),
+    Names("scrapy.core.engine.ExecutionEngine", "_slot scraper", _HERE, _END),
+    Names("scrapy.core.engine.ExecutionEngine", "_start", _HERE, "seeds are lost"),
+    Names("scrapy.core.engine._Slot", "closing inprogress nextcall", _HERE, _END),
+    Names("scrapy.core.scraper.Scraper", "slot", _HERE, _END),
+    Names("scrapy.core.scraper.Slot", "itemproc_size", _HERE, _END),
+    Names("scrapy.extensions.feedexport.FeedExporter", "slots", _FEEDS, _ITEMS),
     Names(
         "scrapy.extensions.feedexport.FeedSlot",
-        (
-            "feed_options",
-            "file",
-            "filter",
-            "finish_exporting",
-            "format",
-            "itemcount",
-            "start_exporting",
-            "storage",
-            "store_empty",
-            "uri",
-        ),
+        "feed_options file filter finish_exporting format itemcount start_exporting storage"
+        " store_empty uri",
         _FEEDS,
         _ITEMS,
     ),
-    Names("scrapy.extensions.feedexport.FileFeedStorage", ("path", "write_mode"), _FEEDS, _ITEMS),
+    Names("scrapy.extensions.feedexport.FileFeedStorage", "path write_mode", _FEEDS, _ITEMS),
     Names(
         "scrapy.extensions.closespider.CloseSpider",
-        ("close_on",),
+        "close_on",
         "webcrawl.extensions.closespider",
         "CLOSESPIDER_PAGECOUNT is not exact",
     ),
     Names(
         "scrapy.commands.BaseRunSpiderCommand",
-        ("_create_crawler",),
+        "_create_crawler",
         "webcrawl.commands",
         "no crawl can be made",
     ),
     Names(
         "scrapy.commands.runspider",
-        ("_import_file",),
+        "_import_file",
         "webcrawl.commands.runspider",
         "no spider can be read",
     ),
     Names(
         "pydispatch.dispatcher",
-        ("Any", "WEAKREF_TYPES", "connections"),
+        "Any WEAKREF_TYPES connections",
         "webcrawl.crawl.receivers",
         "no page can be fetched",
     ),
@@ -113,46 +98,24 @@ PROMISES: Final = (
 FAST_PATH: Final = (
     Names(
         "scrapy.core.engine.ExecutionEngine",
-        ("_slot", "_start_scheduled_request", "crawl", "downloader", "logformatter", "signals"),
+        "_slot _start_scheduled_request crawl downloader logformatter signals",
     ),
-    Names(
-        "scrapy.core.engine._Slot",
-        ("add_request", "nextcall", "remove_request", "scheduler"),
-    ),
-    Names(
-        "scrapy.core.downloader.Downloader",
-        ("_enqueue_request", "active", "fetch", "middleware"),
-    ),
+    Names("scrapy.core.engine._Slot", "add_request nextcall remove_request scheduler"),
+    Names("scrapy.core.downloader.Downloader", "_enqueue_request active fetch middleware"),
     Names(
         "scrapy.core.scraper.Scraper",
-        (
-            "_check_if_closing",
-            "_process_spidermw_output_async",
-            "_scrape",
-            "call_spider_async",
-            "concurrent_items",
-            "handle_spider_error",
-            "handle_spider_output_async",
-        ),
+        "_check_if_closing _process_spidermw_output_async _scrape call_spider_async"
+        " concurrent_items handle_spider_error handle_spider_output_async",
     ),
-    Names(
-        "scrapy.core.scraper.Slot",
-        ("MIN_RESPONSE_SIZE", "active", "active_size"),
-    ),
-    Names(
-        "scrapy.middleware.MiddlewareManager",
-        ("_mw_methods_requiring_spider", "methods"),
-    ),
-    Names(
-        "scrapy.core.spidermw.SpiderMiddlewareManager",
-        ("_process_callback_output",),
-    ),
+    Names("scrapy.core.scraper.Slot", "MIN_RESPONSE_SIZE active active_size"),
+    Names("scrapy.middleware.MiddlewareManager", "_mw_methods_requiring_spider methods"),
+    Names("scrapy.core.spidermw.SpiderMiddlewareManager", "_process_callback_output"),
     Names(
         "scrapy.core.downloader.middleware.DownloaderMiddlewareManager",
-        ("_process_request", "_process_response"),
+        "_process_request _process_response",
     ),
-    Names("scrapy.exceptions", ("_InvalidOutput",)),
-    Names("scrapy.Spider", ("_parse",)),
+    Names("scrapy.exceptions", "_InvalidOutput"),
+    Names("scrapy.Spider", "_parse"),
 )
 
 
@@ -194,7 +157,7 @@ def missing(row: Names) -> Iterator[str]:
     except (ImportError, AttributeError):
         yield row.owner
         return
-    yield from (f"{row.owner}.{name}" for name in row.names if not _has(owner, name))
+    yield from (f"{row.owner}.{name}" for name in row.names.split() if not _has(owner, name))
 
 
 def _has(owner: Any, name: str) -> bool:

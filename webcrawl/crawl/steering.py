@@ -12,6 +12,8 @@ from typing import Final, Protocol
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.hub.wire import SteeringError
 
+__all__ = ["COMMANDS", "KEPT_REASONS", "Steering", "SteeringError", "check", "kept_reasons"]
+
 # Each command, and what its arguments are.
 COMMANDS: Final[dict[str, str]] = {
     "pause": "",

@@ -45,7 +45,6 @@ from twisted.python.failure import Failure
 
 from webcrawl.admission.guard import ip_of
 from webcrawl.admission.ruled import login_problem, ruled_headers, ruled_limits
-from webcrawl.base.openfiles import raise_limit
 from webcrawl.config.fetch import (
     bind_address,
     client_from,
@@ -155,7 +154,6 @@ class DownloadHandler(BaseDownloadHandler):
         if not is_asyncio_available():
             raise NotConfigured(f"{cls.__name__} needs asyncio: see TWISTED_REACTOR")
         settings = crawler.settings
-        raise_limit()
         return cls(
             crawler,
             client_from(

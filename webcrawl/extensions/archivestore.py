@@ -35,7 +35,7 @@ from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.base.wording import counted, size_text
 from webcrawl.config.build import is_debugging, leads_machine, report_folder, warc_folder
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, report_error
 from webcrawl.crawllog.files import log_files
 from webcrawl.crawllog.places import CLOCK_S, begun_time, modified_time
 from webcrawl.extensions.report import reports_in
@@ -121,8 +121,7 @@ class ArchiveStore:
                 f"ARCHIVE_STORE: {counted(len(left), 'file')} ({size_text(sum(left))}) not sent:"
                 f" they stay in {self._warc_dir}, and the same command sends them"
             )
-            set_fatal_error(self._crawler, problem)
-            logger.error("%s", problem)
+            report_error(self._crawler, problem)
 
     async def _send_each(self) -> None:
         while True:

@@ -25,7 +25,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.config.build import is_debugging, job_folder, leads_machine, warc_folder
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, report_error
 from webcrawl.hub.server import FrontierServer
 from webcrawl.live.diskuse import free_bytes
 from webcrawl.scheduler.scheduler import Scheduler
@@ -135,9 +135,7 @@ class Budgets:
         """The reason to end the crawl if there is a problem; else ""."""
         if not problem:
             return ""
-        problem = f"{problem}, the crawl ends"
-        set_fatal_error(self._crawler, problem)
-        logger.error("%s", problem)
+        report_error(self._crawler, f"{problem}, the crawl ends")
         return "disk_free_min"
 
     def _too_full(self, room: float = 1.0) -> str:

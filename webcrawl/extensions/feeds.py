@@ -12,7 +12,6 @@ of each kind after a kill.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Coroutine
@@ -33,7 +32,7 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import PostProcessingManager
 from scrapy.http import Response
 
-from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.crawl import end_crawl, report_error, set_fatal_error
 from webcrawl.crawl.page_fetch import page_fetch_of
 from webcrawl.extensions.feedrepair import LINE_FORMATS, repair
 from webcrawl.report.console import discard_output
@@ -47,7 +46,6 @@ class FeedExporter(feedexport.FeedExporter):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._failed = False
-        self._end_task: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -138,17 +136,14 @@ class FeedExporter(feedexport.FeedExporter):
         """End the crawl."""
         self._failed = True
         self._report(slot, error)
-        coro = self.crawler.engine.close_spider_async(reason="feed_error")
-        self._end_task = asyncio.create_task(coro)
+        end_crawl(self.crawler, "feed_error")
         _give_up(slot)
 
     def _report(self, slot: FeedSlot, error: Exception) -> None:
         """Make `error` the reason of exit code 1, and log it."""
         fault = None if isinstance(error, OSError) else error  # a bug: logged with its traceback
         why = getattr(error, "strerror", None) or error
-        problem = f"FEEDS: {_name(slot)} cannot be written: {why}"
-        set_fatal_error(self.crawler, problem)
-        logger.error("%s", problem, exc_info=fault)
+        report_error(self.crawler, f"FEEDS: {_name(slot)} cannot be written: {why}", fault)
 
 
 def _refusal(crawler: Crawler) -> Any:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import maybeDeferred
 
 from webcrawl.config.build import job_folder, leads_crawl
 from webcrawl.config.kinds import FREE_PORT
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, refuse
 from webcrawl.live.access import TOKEN_FILE, Access, token_of
 from webcrawl.live.listening import bind_loopback, listen_loopback, listen_unix
 from webcrawl.report.console import Say, console_from
@@ -63,8 +63,6 @@ class Live:
 
     def spider_opened(self) -> None:
         if crawl_of(self._crawler).frontier is None:
-            if self._live and crawl_of(self._crawler).scheduler is None:
-                logger.warning("No live page: SCHEDULER is not webcrawl.scheduler.Scheduler")
             return  # the frontier could not be opened: another crawl may run in JOBDIR
         crawl_of(self._crawler).explain = self._crawl.explain
         if self._jobdir is not None:
@@ -89,9 +87,7 @@ class Live:
             access = Access(bound.getsockname()[1], token_of(self._jobdir))
         except OSError as error:
             problem = f"LIVE = {self._live}: {error.strerror or error}"
-            set_fatal_error(self._crawler, problem)
-            logger.error("%s", problem)
-            raise CloseSpider("live_error") from None
+            refuse(self._crawler, "live_error", problem)
         server = self._server(access)
         self._listening.append((listen_loopback(bound, server.factory), server))
         self._say(f"Live page: {self._shown_url(access)}")

@@ -21,11 +21,18 @@ from typing import Any, NamedTuple, Self, cast
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
 from webcrawl.config.build import domains_of, is_debugging, processes_from
 from webcrawl.config.kinds import SettingError
-from webcrawl.crawl.crawl import FATAL_ERROR_STAT, Assignment, crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import (
+    FATAL_ERROR_STAT,
+    Assignment,
+    crawl_of,
+    end_crawl,
+    refuse,
+    set_fatal_error,
+)
 from webcrawl.extensions.worker import settings_of
 from webcrawl.hub.member import Member
 from webcrawl.hub.server import FrontierServer
@@ -62,7 +69,6 @@ class Processes:
         self._restarts: deque[float] = deque(maxlen=RESTARTS_MAX)  # monotonic, the latest
         self._stats: list[dict[str, Any]] = []  # of workers that have exited
         self._notices: set[asyncio.Task[None]] = set()  # of workers that have died
-        self._end_task: asyncio.Task[None] | None = None
         self._watch_task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -85,9 +91,7 @@ class Processes:
             for number in range(2, self._count + 1):
                 self._start(number)
         except (SettingError, OSError) as error:
-            set_fatal_error(self._crawler, error)
-            logger.error("%s", error)
-            raise CloseSpider("processes_error") from None
+            refuse(self._crawler, "processes_error", error)
         pids = ", ".join(str(each.process.pid) for each in self._running.values())
         logger.info("Crawls in %d processes: this one and %s", self._count, pids)
         self._watch_task = asyncio.create_task(self._watch())
@@ -192,8 +196,7 @@ class Processes:
         if FATAL_ERROR_STAT in stats:
             set_fatal_error(self._crawler, stats[FATAL_ERROR_STAT])
         if not self._server.is_ending:
-            coro = self._crawler.engine.close_spider_async(reason=reason)
-            self._end_task = asyncio.create_task(coro)
+            end_crawl(self._crawler, reason)
 
     def _on_disconnect(self, number: int, leases: int) -> None:
         """Callback: a worker's socket is closed. Without a clean exit it is replaced."""

@@ -25,7 +25,7 @@ from webcrawl.base.synced import replace_file
 from webcrawl.base.wording import utc_now
 from webcrawl.config.build import job_folder, leads_crawl, report_folder, warc_folder
 from webcrawl.config.table import read, typed_settings
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, report_error
 from webcrawl.frontier.counters import MOMENTARY, Counters
 from webcrawl.report.card import FILE, Card, write_card
 from webcrawl.report.lines import (
@@ -105,8 +105,7 @@ class CrawlReport:
             replace_file(self._folder / "report.txt", _as_text(report, lines).encode())
         except OSError as error:
             problem = f"No report in REPORT_DIR = {self._folder}: {error}"
-            set_fatal_error(self._crawler, problem)
-            logger.error("%s", problem)
+            report_error(self._crawler, problem)
         else:
             logger.info("Report: %s", path)
 

@@ -58,8 +58,7 @@ class RulesWatch:
 
     def spider_opened(self) -> None:
         rules = crawl_of(self._crawler).rules
-        if rules is None:
-            logger.warning("RULES: no effect, SCHEDULER is not webcrawl.scheduler.Scheduler")
+        if rules is None:  # SCHEDULER is not ours
             return
         logger.info("RULES: %s: %s", self._path.name, counted(len(rules.rules), "rule"))
         _log_unobeyed(rules.rules)

@@ -16,7 +16,7 @@ from scrapy import Spider
 from scrapy.extensions import spiderstate
 
 from webcrawl.base.synced import replace_file
-from webcrawl.crawl.crawl import set_fatal_error
+from webcrawl.crawl.crawl import report_error
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,4 @@ class SpiderState(spiderstate.SpiderState):
             replace_file(path, pickle.dumps(spider.state, protocol=4))  # type: ignore[attr-defined]
         except Exception as error:  # pickle raises errors of any type for other objects, too
             why = getattr(error, "strerror", None) or error
-            problem = f"spider.state cannot be saved in {path}: {why}"
-            set_fatal_error(spider.crawler, problem)
-            logger.error("%s", problem)
+            report_error(spider.crawler, f"spider.state cannot be saved in {path}: {why}")

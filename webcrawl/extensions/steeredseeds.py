@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -22,42 +23,36 @@ async def put_seeds(
     Meanwhile the crawl does not end by itself. `has_caps`: a cap may refuse a seed.
     """
     scheduler.holds += 1
-    counts = _Counts(has_caps)
+    counts: Counter[str] = Counter()
     try:
         for source in await in_daemon(partial(_sources, arguments)):
             async for urls in portions(source):
                 if is_ending():
-                    raise SteeringError(f"the crawl is ending: {counts}; the rest is lost")
-                counts.add(len(urls), *await scheduler.add_seeds(urls))
-            counts.bad += source.bad
+                    said = _said(counts, has_caps)
+                    raise SteeringError(f"the crawl is ending: {said}; the rest is lost")
+                accepted, in_scope = await scheduler.add_seeds(urls)
+                counts["added"] += accepted
+                counts["known"] += in_scope - accepted
+                counts["outside"] += len(urls) - in_scope
+            counts["bad"] += source.bad
     except BadSeed as error:
         raise SteeringError(f"no seed is added: {error}") from None
     except CloseSpider:
-        raise SteeringError(f"the frontier failed: {counts}; the rest is lost") from None
+        said = _said(counts, has_caps)
+        raise SteeringError(f"the frontier failed: {said}; the rest is lost") from None
     finally:
         scheduler.holds -= 1
         scheduler.wake()
-    return str(counts)
+    return _said(counts, has_caps)
 
 
-class _Counts:
-    """What came of seeds."""
-
-    def __init__(self, has_caps: bool) -> None:
-        self.added = self.known = self.outside = self.bad = 0
-        self._has_caps = has_caps
-
-    def __str__(self) -> str:
-        known = "known or over a cap" if self._has_caps else "known"
-        return (
-            f"{counted(self.added, 'seed')} added, {self.known:,} {known},"
-            f" {self.outside:,} out of scope, {self.bad:,} not a URL"
-        )
-
-    def add(self, urls: int, accepted: int, in_scope: int) -> None:
-        self.added += accepted
-        self.known += in_scope - accepted
-        self.outside += urls - in_scope
+def _said(counts: Counter[str], has_caps: bool) -> str:
+    """What came of seeds, as text."""
+    known = "known or over a cap" if has_caps else "known"
+    return (
+        f"{counted(counts['added'], 'seed')} added, {counts['known']:,} {known},"
+        f" {counts['outside']:,} out of scope, {counts['bad']:,} not a URL"
+    )
 
 
 def _sources(arguments: Sequence[str]) -> list[SeedSource]:

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from contextlib import suppress
 from typing import Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 # mallopt(3)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
@@ -31,26 +31,10 @@ _LARGE_BYTES = 1_000_000  # the database's blocks have a megabyte; pages rarely 
 THRESHOLD = (50_000, 20, 100)  # Python's default of (700, 10, 10) took the 200 µs of above
 
 
-class OneHeap:
-    """Sets glibc's allocator for the whole process, before its threads start.
-
-    Does nothing with another C library.
+class MemoryTuning:
+    """Sets glibc's allocator before the threads of the process start, if glibc is the C library,
+    and the collector's thresholds while the spider is open.
     """
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        try:
-            mallopt = ctypes.CDLL(None).mallopt
-        except (AttributeError, OSError, TypeError):
-            raise NotConfigured from None
-        mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, 4 * _LARGE_BYTES)
-        return cls()
-
-
-class GcTuning:
-    """Sets the collector's thresholds while the spider is open."""
 
     _has_frozen = False  # in this process
 
@@ -59,6 +43,11 @@ class GcTuning:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        with suppress(AttributeError, OSError, TypeError):
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_ARENA_MAX, 1)
+            mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+            mallopt(_M_TRIM_THRESHOLD, 4 * _LARGE_BYTES)
         extension = cls()
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
@@ -66,11 +55,11 @@ class GcTuning:
 
     def spider_opened(self) -> None:
         self._before = gc.get_threshold()
-        if GcTuning._has_frozen:
+        if MemoryTuning._has_frozen:
             gc.unfreeze()
         gc.collect()
         gc.freeze()
-        GcTuning._has_frozen = True
+        MemoryTuning._has_frozen = True
         gc.set_threshold(*THRESHOLD)
 
     def spider_closed(self) -> None:

@@ -16,8 +16,8 @@ from scrapy.crawler import Crawler
 from webcrawl.cluster.buckets import hub_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.wire import SteeringError
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize, host_of

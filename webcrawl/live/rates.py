@@ -17,7 +17,7 @@ _SAMPLES: Final = 6  # a reader that asks every second sees the rates of the las
 _OLD_S: Final = 30.0  # older samples are left out: an earlier reader asked for them
 
 
-class Sample(NamedTuple):
+class _Sample(NamedTuple):
     """The counts at one moment."""
 
     elapsed_s: float  # of the crawl, earlier runs included
@@ -28,21 +28,6 @@ class Sample(NamedTuple):
     processes: Mapping[str, ProcessStat]
 
 
-def sample(
-    counters: Counters,
-    elapsed_s: float,
-    processes: Mapping[str, ProcessStat],
-) -> Sample:
-    return Sample(
-        elapsed_s,
-        counters.crawled,
-        counters.wire_bytes,
-        dict(counters.stage_ended),
-        dict(counters.stage_us),
-        processes,
-    )
-
-
 class Rates:
     """Rates between the newest sample and the oldest of the last _SAMPLES.
 
@@ -51,9 +36,16 @@ class Rates:
     """
 
     def __init__(self) -> None:
-        self._samples: deque[Sample] = deque([Sample(0.0, 0, 0, {}, {}, {})], maxlen=_SAMPLES)
+        self._samples: deque[_Sample] = deque([_Sample(0.0, 0, 0, {}, {}, {})], maxlen=_SAMPLES)
 
-    def add(self, newest: Sample) -> None:
+    def add(
+        self, counters: Counters, elapsed_s: float, processes: Mapping[str, ProcessStat]
+    ) -> None:
+        """Take a sample."""
+        newest = _Sample(
+            *(elapsed_s, counters.crawled, counters.wire_bytes),
+            *(dict(counters.stage_ended), dict(counters.stage_us), processes),
+        )
         if self._samples[0].elapsed_s == 0.0 and len(self._samples) > 1:
             self._samples.popleft()  # the crawl may be days old
         while len(self._samples) > 1 and newest.elapsed_s - self._samples[0].elapsed_s > _OLD_S:

@@ -26,7 +26,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
 from webcrawl.live.processstat import process_stats
-from webcrawl.live.rates import Rates, sample
+from webcrawl.live.rates import Rates
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts, whole_values
 
@@ -63,7 +63,7 @@ class Snapshots:
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s
         stats = process_stats(crawl.workers)
-        self._rates.add(sample(counters, elapsed_s, stats))
+        self._rates.add(counters, elapsed_s, stats)
         target = frontier.goal
         pages_per_s = self._rates.pages_per_s
         whole = self._whole()

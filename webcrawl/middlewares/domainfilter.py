@@ -15,7 +15,7 @@ from webcrawl.scope import Scope
 
 
 class DomainFilter(Verifier):
-    """Drops requests that are out of scope: by SCOPE_*, URL limits, ports, or the
+    """Drops requests that are out of scope: by SCOPE_*, URL limits, ports (ALLOW_PORTS), or the
     spider's `allowed_domains`.
     """
 

@@ -17,12 +17,14 @@ from typing import Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
+from webcrawl.config.earlier import open_earlier_of
+from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, end_crawl, refuse, report_error
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
@@ -31,7 +33,6 @@ from webcrawl.items import Page
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
 from webcrawl.pipelines.recovery import Recovery
 from webcrawl.signals import exchange_recorded, requisite_fetched
-from webcrawl.spiders.broad import BroadSpider
 from webcrawl.warc.files import About, Position, WarcError, WarcFiles
 from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.omission import omitter
@@ -101,31 +102,34 @@ class WarcPipeline:
         return pipeline
 
     async def open_spider(self) -> None:
-        """Recover the files of dead runs, and begin one. CloseSpider if that fails.
+        """Open the index of DEDUP_INDEX, recover files of dead runs, and begin one. CloseSpider.
 
         A worker begins its file with its first page: before it has a lease, the first process may
         kill it at any time.
         """
-        writer = WarcWriter(self._files)
+        crawl, writer = crawl_of(self._crawler), WarcWriter(self._files)
+        try:
+            crawl.earlier = open_earlier_of(crawl, self._crawler.settings)
+        except SettingError as error:
+            refuse(self._crawler, "settings_error", error)
         await self._describe()
         try:
             await self._recovery.begin()
             if leads_machine(self._crawler):
                 await writer.open()
         except (WarcError, OSError) as error:
-            self._report(error)
-            raise CloseSpider("warc_error") from None
+            refuse(self._crawler, "warc_error", error)
         self._writer = writer
-        self._counters = crawl_of(self._crawler).counters or self._counters
+        self._counters = crawl.counters or self._counters
 
     async def _describe(self) -> None:
         """Set what the files say of the crawl. Of the seeds only the first process knows."""
         crawler, crawl = self._crawler, crawl_of(self._crawler)
         spider, settings = crawler.spider, crawler.settings
-        if crawl.assignment is None and isinstance(spider, BroadSpider):
-            crawl.seeds = await asyncio.to_thread(spider.described_seeds)
-        elif crawl.assignment is not None:
+        if crawl.assignment is not None:
             crawl.seeds = crawl.assignment.seeds
+        elif crawl.describe_seeds is not None:
+            crawl.seeds = await asyncio.to_thread(crawl.describe_seeds)
         self._files.info = warcinfo(settings, crawl.crawl_id, crawl.seeds)
         if crawl.crawl_id and spider is not None:  # else the crawl is plain Scrapy's
             lines = settings_lines(settings, crawl.crawl_id, str(spider.name), crawl.seeds)
@@ -175,6 +179,9 @@ class WarcPipeline:
 
     async def close_spider(self) -> None:
         """Finish the last file, and set the stats of the archive."""
+        if (earlier := crawl_of(self._crawler).earlier) is not None:
+            crawl_of(self._crawler).earlier = None
+            earlier.close()
         writer, self._writer = self._writer, None
         if writer is None:
             return
@@ -184,7 +191,7 @@ class WarcPipeline:
             await self._recovery.end()
         except (WarcError, OSError) as error:
             if not self._failed:  # a full disk has its line in the log already
-                self._report(error)
+                report_error(self._crawler, error)
         written = writer.written
         for name, value in (
             ("files", written.files),
@@ -269,14 +276,8 @@ class WarcPipeline:
         """End the crawl. The first error is its reason."""
         if not self._failed:
             self._failed = True
-            self._report(error)
-            coro = self._crawler.engine.close_spider_async(reason="warc_error")
-            self._end_task = asyncio.create_task(coro)
-
-    def _report(self, error: Exception) -> None:
-        """Make `error` the reason of exit code 1, and log it."""
-        set_fatal_error(self._crawler, error)
-        logger.error("%s", error)
+            report_error(self._crawler, error)
+            end_crawl(self._crawler, "warc_error")
 
 
 def _note_position(capture: Capture, position: Position) -> None:

@@ -26,7 +26,7 @@ from webcrawl.admission.runner import Admissions, broken
 from webcrawl.base import openfiles
 from webcrawl.config.build import CLOSE_GRACE_S
 from webcrawl.crawl import scrapy_private
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, end_crawl, set_fatal_error
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.lease import Dropped, Fetched, Lane, Lease, Outcome, Returned, Step
@@ -90,7 +90,6 @@ class Pump:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._suspicion: asyncio.Task[None] | None = None  # of an outage
-        self._end_task: asyncio.Task[None] | None = None
         self._closing_at = 0.0  # when closing began; 0.0 before
         self._fetches_counted = 0  # this process's part of `counters.under_way`
         self._outage_counted_s = 0.0  # its part of `counters.outage_s`
@@ -178,7 +177,7 @@ class Pump:
     def _give_up(self) -> None:
         """The outage lasts too long: end the crawl, and keep all its URLs queued."""
         logger.error("The outage has lasted for six hours: the crawl ends")
-        self._close_spider("outage")
+        end_crawl(self._crawler, "outage")
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -190,7 +189,7 @@ class Pump:
                 timer.cancel()
         except Exception as error:
             self._report(error)
-            self._close_spider("frontier_error")
+            end_crawl(self._crawler, "frontier_error")
             await asyncio.sleep(0)  # until the engine is closing
             self._crawler.signals.send_catch_log(fetches_cut)  # their leases cannot be released
 
@@ -207,7 +206,7 @@ class Pump:
             self._wind_down(now)
             return _POLL_S
         if self._frontier.is_met:
-            self._close_spider(TARGET_MET)
+            end_crawl(self._crawler, TARGET_MET)
             await asyncio.sleep(0)
             return 0.0
         if now >= self._looks_at:
@@ -365,8 +364,3 @@ class Pump:
             set_fatal_error(self._crawler, self.problem)
             ours = None if isinstance(error, StoreError) else error
             logger.error("The frontier failed: %s", error, exc_info=ours)
-
-    def _close_spider(self, reason: str) -> None:
-        if self._end_task is None:
-            coro = self._crawler.engine.close_spider_async(reason=reason)
-            self._end_task = asyncio.create_task(coro)

@@ -32,7 +32,7 @@ from webcrawl.config import build
 from webcrawl.config.components import losses
 from webcrawl.config.ignored import unused
 from webcrawl.config.table import read
-from webcrawl.crawl.crawl import BUDGETS, crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import BUDGETS, crawl_of, refuse, report_error, set_fatal_error
 from webcrawl.crawl.outcomes import failed, replaced, replaced_by
 from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.requisites import Requisites
@@ -364,13 +364,9 @@ class Scheduler(BaseScheduler):
         self._crawled_before = self.counters.crawled
         self._robots_before = self.counters.robots.total()
         if self.problem:
-            set_fatal_error(self._crawler, self.problem)
-            logger.error("%s", self.problem)
-            raise CloseSpider("frontier_error")
+            refuse(self._crawler, "frontier_error", self.problem)
         if problem := PageFetchMiddleware.hidden_in(self._crawler):
-            set_fatal_error(self._crawler, problem)
-            logger.error("%s", problem)
-            raise CloseSpider("settings_error")
+            refuse(self._crawler, "settings_error", problem)
         self._pump.start()
 
     def spider_idle(self) -> None:
@@ -398,8 +394,7 @@ class Scheduler(BaseScheduler):
         seeds = [*self.frontier.failed_seeds] or self._pump.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
         problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
-        set_fatal_error(self._crawler, problem)
-        logger.error("%s", problem)
+        report_error(self._crawler, problem)
 
     def _log_urls_left(self) -> None:
         """Log how many URLs are kept or still queued, and whether the next run has them."""

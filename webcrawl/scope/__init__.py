@@ -4,12 +4,11 @@ Read in this order: `rules` (suffixes, deny and allow lists), `ports` (of other 
 (endless paths), `hostrules` (other values for some hosts).
 """
 
-from webcrawl.scope.ports import REFUSED_PORTS
+from webcrawl.scope.ports import refused_ports
 from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, ScopeError
 from webcrawl.scope.traps import SEQUENCE_MAX, PathLimits, is_numbered
 
 __all__ = [
-    "REFUSED_PORTS",
     "SEQUENCE_MAX",
     "HostsAndPatterns",
     "PathLimits",
@@ -17,4 +16,5 @@ __all__ = [
     "Scope",
     "ScopeError",
     "is_numbered",
+    "refused_ports",
 ]

@@ -6,6 +6,7 @@ protocols take the lines of a request for commands, and their logs name the craw
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 # WHATWG Fetch, 2.9, "port blocking".
@@ -18,4 +19,8 @@ _BAD_PORTS: Final = (
 )
 # Deviation: MySQL, PostgreSQL, Redis, Memcached and MongoDB too. Browsers leave them to the server.
 _DATABASES: Final = (3306, 5432, 6379, 11211, 27017)
-REFUSED_PORTS: Final = frozenset((*_BAD_PORTS, *_DATABASES))
+
+
+def refused_ports(allowed: Iterable[int] = ()) -> frozenset[int]:
+    """The ports that get no request; `allowed` is ALLOW_PORTS."""
+    return frozenset((*_BAD_PORTS, *_DATABASES)).difference(allowed)

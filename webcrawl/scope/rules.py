@@ -22,7 +22,7 @@ from pathlib import Path
 
 from webcrawl.base.textfile import read_text
 from webcrawl.parse.urls import canonicalize, host_of, port_of
-from webcrawl.scope.ports import REFUSED_PORTS
+from webcrawl.scope.ports import refused_ports
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
 
@@ -43,10 +43,9 @@ class ScopeError(ValueError):
 class Scope:
     """Decides which URLs belong to the crawl.
 
-    A URL must have one of `schemes`, at most `max_length` characters, no port of another protocol,
-    a host under one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if
-    given), a host under one of `domains` (if given: the spider's `allowed_domains`), and must pass
-    all `rules`.
+    A URL must have one of `schemes`, at most `max_length` characters, none of `ports`, a host under
+    one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), a host
+    under one of `domains` (if given: the spider's `allowed_domains`), and must pass all `rules`.
     The first failed test is the reason of a refusal.
 
     `denied` may grow while the crawl runs, and so may `allowed_too`: a URL that it matches needs
@@ -62,10 +61,12 @@ class Scope:
         domains: Iterable[str] = (),
         schemes: Iterable[str] = ("http", "https"),
         max_length: int = 2083,
+        ports: frozenset[int] = refused_ports(),
         rules: Iterable[Rule] = (),
     ) -> None:
         self._schemes = tuple(f"{scheme}:" for scheme in schemes)
         self._max_length = max_length
+        self._ports = ports
         self.denied = HostsAndPatterns(deny, "SCOPE_DENY")
         self.allowed_too = HostsAndPatterns()
         self._suffixes = frozenset(_suffix(suffix) for suffix in suffixes)
@@ -125,7 +126,7 @@ class Scope:
             return "scheme"
         if len(url) > self._max_length:
             return "length"
-        if port_of(url) in REFUSED_PORTS:
+        if port_of(url) in self._ports:
             return "port"
         return "deny" if self.denied.matches(url, host) else ""
 
@@ -141,7 +142,7 @@ class Scope:
         if len(url) > self._max_length:
             return "length"
         # Nearly no URL has a colon behind that of its scheme: 0.06 µs then.
-        if url.rfind(":") > 5 and port_of(url) in REFUSED_PORTS:
+        if url.rfind(":") > 5 and port_of(url) in self._ports:
             return "port"
         for rule in self._rules:
             if reason := rule(url, host):

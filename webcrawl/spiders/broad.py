@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Never, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -25,7 +25,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.answers import compare, note_signals, page_of
-from webcrawl.crawl.crawl import Crawl, crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import Crawl, crawl_of, refuse
 from webcrawl.crawl.page_fetch import PageFetch, state_of
 from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
@@ -110,6 +110,7 @@ class BroadSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl_arguments = args, kwargs  # for the crawl's other processes
+        crawl_of(crawler).describe_seeds = spider.described_seeds
         crawler.signals.connect(spider._opened, signals.spider_opened)
         crawler.signals.connect(spider._fetches_cut, fetches_cut)
         crawler.signals.connect(spider._closed, signals.spider_closed)
@@ -160,21 +161,17 @@ class BroadSpider(Spider):
         root = str(file.parents[name.count(".")])
         return sys.path if root in sys.path else [*sys.path, root]
 
-    def _refuse(self, problem: str) -> Never:
-        """End the crawl because of a setting, with one line of the log."""
-        set_fatal_error(self.crawler, problem)
-        self.logger.error("%s", problem)
-        raise CloseSpider("settings_error")
-
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
         scheduler, frontier = self._crawl.scheduler, self._crawl.frontier
         if scheduler is None:
-            self._refuse("SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler")
+            problem = "SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler"
+            refuse(self.crawler, "settings_error", problem)
         if frontier is None:
             return  # it could not be opened, and the scheduler has logged the reason
         if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
-            self._refuse("SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends")
+            problem = "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
+            refuse(self.crawler, "settings_error", problem)
         source, accepted = await self._open_seeds(), 0
         async for urls in portions(source):
             accepted += await scheduler.put_seeds(urls)

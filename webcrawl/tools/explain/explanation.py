@@ -24,7 +24,7 @@ from webcrawl.scope.rules import entries_of
 from webcrawl.tools.explain.frontier import explain
 
 SCOPE_SETTINGS = {
-    *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "TRAPS", "RULES"),
+    *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "TRAPS", "ALLOW_PORTS", "RULES"),
 }
 
 
@@ -94,7 +94,7 @@ def of_scope(
         case "length":
             why = f"it is longer than URLLENGTH_LIMIT = {settings['URLLENGTH_LIMIT']}"
         case "port":
-            why = f"port {port_of(url)} is one of another protocol"
+            why = f"port {port_of(url)} is one of another protocol, and not in ALLOW_PORTS"
         case "path_depth":
             why = "its path has more segments than a path limit allows (TRAPS)"
         case "repeated_path":

@@ -46,13 +46,13 @@ class Command(command.Command):
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        size_max = parse_size(opts.max_size)
         if not args:
             raise command.WrongUse("give WARC files, or their folder")
         if not opts.output or not opts.output.endswith(ENDING):
             raise command.WrongUse(f"give a file to write that ends in {ENDING}: -o crawl{ENDING}")
-        if size_max is None:
+        if not SIZE.fits(opts.max_size):
             raise command.WrongUse(f"--max-size {opts.max_size}: give {SIZE.allowed}")
+        size_max = parse_size(opts.max_size)
         try:
             warcs, written = warc_files(args)
             for each in written:
