@@ -62,7 +62,7 @@ def test_of_a_url_of_another_hub_one_line_says_which(
 ) -> None:
     assert explained(jobdir, url_of(2)) == 1
     assert capsys.readouterr().err == (
-        f"{url_of(2)} is a URL of hub 2: give the JOBDIR of that hub\n"
+        f"{url_of(2)} is a URL of hub 2: give the JOBDIR of that hub, or ask while this one runs\n"
     )
 
 

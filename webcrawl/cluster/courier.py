@@ -91,6 +91,7 @@ class Courier:
         self._on_applied = on_applied
         self._refuse = refuse
         self._before = dict(frontier.outbox)  # of the runs before
+        self._begun: set[int] = set()  # hubs whose first mail of this run has a sound number
         self._clock = clock
         self._ways: dict[int, _Way] = {}
         self._arrived: list[tuple[Batch, int]] = []  # each with its number of rows
@@ -133,16 +134,10 @@ class Courier:
         now = self._clock()
         for hub, way in tuple(self._ways.items()):
             last = self._frontier.outbox.get(hub, NO_MAIL)[1]
+            if hub not in self._begun and not await self._begins(hub, way, last):
+                continue
             if way.sent == way.applied < last:
                 await self._send(hub, way)
-            elif self._before.get(hub, NO_MAIL)[1] != last < way.applied:
-                self._is_refused = True
-                self._refuse(
-                    f"hub {hub} has later mail of this hub than JOBDIR: JOBDIR is an old copy, and"
-                    " the clock of this machine was wrong. Set the clock, and copy or restore"
-                    " JOBDIR again"
-                )
-                return
         if self._checkpoint is None and now >= self._synced_at + KEPT_S:
             self._synced_at = now
             if self._frontier.inbox != self._synced_in:
@@ -217,6 +212,24 @@ class Courier:
         way.sent = max(way.sent, letter.applied)  # in the session before
         if way.kept < letter.kept <= letter.applied:
             way.kept = self._deletable[hub] = letter.kept
+
+    async def _begins(self, hub: int, way: _Way, last: int) -> bool:
+        """Whether mail of this run can be sent: the hub would skip what has too low a number."""
+        before = self._before.get(hub, NO_MAIL)[1]
+        if last == before:
+            return True
+        first = await self._frontier.call(
+            lambda state: state.packed(hub, before, 1, 1), moves=False
+        )
+        if first.number and first.first <= way.applied:
+            self._is_refused = True
+            self._refuse(
+                f"hub {hub} has later mail of this hub than JOBDIR: JOBDIR is an old copy, and the"
+                " clock of this machine was wrong. Set the clock, and copy or restore JOBDIR again"
+            )
+        elif first.number:
+            self._begun.add(hub)
+        return hub in self._begun
 
     async def _send(self, hub: int, way: _Way) -> None:
         """Send as much as the receiver may be sent now."""
