@@ -5,7 +5,7 @@ text. Memory: three MiB, and `_CACHE_KIB`, however many records there are.
 
 A page is a response of 2xx with HTML, or a revisit of one. In the files of this crawler, a response
 without its metadata record is none: a sitemap or robots.txt that the server answered with HTML. Nor
-is a requisite, which has an E in hopsFromSeed, as of Heritrix.
+is a requisite.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ _is_time = re.compile(  # of WARC 1.1, 5.4, as exact as nearly all writers are
 ).fullmatch
 _fraction = re.compile(r"[^.]{19}\.(\d*[1-9])").match  # of a second, in a WARC-Date
 _TO_DIGITS = str.maketrans("", "", "-:TZ")
-_hops = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE).search
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -128,7 +127,7 @@ class Captures:
 
     def _add(self, warc: int, archived: Archived, is_ours: bool) -> None:
         """Add the rows of a response or a revisit. No link led to a seed, as far as is known."""
-        record, metadata, _ = archived
+        record = archived.record
         fields, original = record.fields, None
         url, time = fields.get("warc-target-uri", ""), _second(fields.get("warc-date", ""))
         if _is_time(time):
@@ -145,11 +144,9 @@ class Captures:
             values = (warc, url, time, original, first, first_time)
             self._rows.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?, ?)", values)
         page = None
-        hops = _hops(metadata)
-        is_page = b"fetchTimeMs:" in metadata and not (hops and b"E" in hops[1])
-        message = _html(record) if is_page or not is_ours else None
+        message = _html(record) if archived.kind == "page" or not is_ours else None
         if message is not None:
-            is_seed = not (hops and hops[1].strip(b"R"))
+            is_seed = not archived.hops.strip("R")
             texts = (None, None) if original else self._texts(message)
             names = (record.id.strip("<>").removeprefix("urn:uuid:"), *texts, is_seed, original)
             page = self._rows.execute(
