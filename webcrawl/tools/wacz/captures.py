@@ -33,7 +33,6 @@ _CACHE_KIB = 32 << 10
 _PAGE_BYTES = 150  # of a page in a list, beside URL, title and text
 _PAYLOAD_MAX = 4 * START_BYTES  # bytes of a page that are read for its title and text
 _OURS = "webcrawl/"  # begins the software of our warcinfo records
-_status_2xx = re.compile(rb"\S+[ \t]+2(?!04)\d\d").match  # 204: no content
 _is_time = re.compile(  # of WARC 1.1, 5.4, as exact as nearly all writers are
     r"[0-9]{4}-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])T[0-2][0-9](:[0-5][0-9]){2}Z"
 ).fullmatch
@@ -214,12 +213,12 @@ class Captures:
 
 def _html(record: Record) -> Message | None:
     """The answer in a record if it is of 2xx and HTML."""
-    is_http = record.fields.get("content-type", "").startswith("application/http")
-    if not is_http or not _status_2xx(record.block):
+    if not record.fields.get("content-type", "").startswith("application/http"):
         return None
     message = message_of(record.block)
+    has_content = message.status[:1] == "2" and message.status != "204"
     is_html = media_type_of(message.header(b"content-type")) in HTML_TYPES
-    return message if is_html else None
+    return message if has_content and is_html else None
 
 
 def _key(url: str, date: str) -> bytes:
