@@ -41,7 +41,14 @@ class StoredFile(NamedTuple):
         return self._replace(name=name)
 
     def is_file(self) -> bool:
-        return self.name in store_at(self.url).sizes()
+        return store_at(self.url).has(self.name)
+
+    def fetched(self, folder: Path) -> Path:
+        """The file, which is written into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        store = store_at(self.url)
+        store.fetch(self.name, store.size_of(self.name), folder / self.name)
+        return folder / self.name
 
 
 def located(name: str) -> Path | StoredFile:

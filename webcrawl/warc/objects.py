@@ -128,6 +128,9 @@ class Objects:
             found = obstore.list(self._store, under or None)
             return {each["path"]: each["size"] for some in found for each in some}
 
+    def has(self, name: str) -> bool:
+        return self._head(name) is not None
+
     def size_of(self, name: str) -> int:
         found = self._head(name)
         if found is None:
