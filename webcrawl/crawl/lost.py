@@ -130,7 +130,7 @@ def line_of(archived: Archived, filename: str, host: str) -> bytes:
     via = _VIA.search(archived.metadata)
     date = fields.get("warc-date", "")
     turn = Turn(
-        *(date[:23] + "Z", _kind(archived, url), url, host, "lost"),
+        *(date[:23] + "Z", archived.kind or _kind(archived, url), url, host, "lost"),
         depth=hops.count("L"),
         redirects=hops.count("R"),
         via=via[1].decode("utf-8", "replace") if via else "",
@@ -153,8 +153,6 @@ def _kind(archived: Archived, url: str) -> Kind:
     """Of a robots.txt that has moved elsewhere it is no longer known what it was: it counts as a
     sitemap.
     """
-    if kind := archived.kind:
-        return kind
     if url.partition("?")[0].endswith("/robots.txt"):
         return "robots"
     return "page" if archived.is_cut else "sitemap"

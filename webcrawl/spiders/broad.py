@@ -238,8 +238,7 @@ class BroadSpider(Spider):
         visit = page_fetch.lease.visit
         page = await page_of(exchange, page_fetch.lease.link, _content_type(response))
         page.url, page.status, page.size_bytes = response.url, response.status, len(response.body)
-        agents = self.bodies.options.agent, *self.bodies.options.also
-        note_signals(page, exchange, agents)
+        note_signals(page, exchange, self.bodies.options)
         if exchange.wall:
             page.wall = exchange.wall
         elif exchange.is_not_modified:

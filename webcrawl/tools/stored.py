@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # only who reads from a store loads obstore
 
 CRAWL_FILES = re.compile(r"(crawl|report|series)-.*\.(jsonl|jsonl\.gz|json|txt)")
 _LOG = re.compile(r"(hub-\d+/)?crawl-\d{14}-[0-9a-f]{6}-\d{5,}\.jsonl\.gz")
-_OF_HUB = re.compile(r"/hub-\d+/?\Z")
 
 
 class NoStoreError(Exception):
@@ -93,11 +92,6 @@ def store_at(url: str) -> Objects:
     except ModuleNotFoundError:
         raise NoStoreError(needs_extra(url, "obstore", "store")) from None
     return Objects(url)
-
-
-def warcs_of(url: str) -> str:
-    """The folder with the WARC files of a crawl whose log is in the folder at `url`."""
-    return _OF_HUB.sub("", url)
 
 
 def fetch_files(url: str, folder: Path, is_wanted: Callable[[str], object]) -> None:
