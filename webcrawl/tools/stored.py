@@ -69,10 +69,10 @@ def named_files(name: str, ending: str) -> list[Path | StoredFile]:
     if not is_stored(name) or name.endswith((ending, ".warc")):
         return [located(name)]
     url = name.rstrip("/")
-    names = sorted(each for each in store_at(url).sizes() if each.endswith(ending))
+    names = [each for each in store_at(url).sizes() if each.endswith(ending) and "/" not in each]
     if not names:
         raise NoStoreError(f"{name} has no files *{ending}")
-    return [StoredFile(url, each) for each in names if "/" not in each]
+    return [StoredFile(url, each) for each in sorted(names)]
 
 
 def stored_logs(url: str) -> list[str]:
