@@ -37,9 +37,7 @@ logger = logging.getLogger(__name__)
 _LINES_AT_A_TIME: Final = 1_000
 _UNLOGGED_S: Final = 60.0  # from an answer in a WARC file to its line, at most
 _SERIAL = re.compile(r"(.+)-(\d{14})-(\d{5,})-(\w*-\d+\.warc\.gz)")  # as `warc.files` names it
-_HOPS = re.compile(rb"^hopsFromSeed: (L*)(E*)(R*)", re.MULTILINE)
 _VIA = re.compile(rb"^via: ([^\r\n]*)", re.MULTILINE)
-_OF_PAGE: Final = b"fetchTimeMs: "  # the metadata of a page has it, that of a robots.txt has not
 
 
 async def log_lost(
@@ -139,15 +137,15 @@ def lines_of(path: Path, name: str) -> Iterator[LostLine]:
 
 def line_of(archived: Archived, filename: str, host: str) -> bytes:
     """The line of an answer, as far as its records tell. Its `time` is when it was asked for."""
-    record, metadata = archived.record, archived.metadata
+    record, hops = archived.record, archived.hops
     fields = record.fields
     url = fields.get("warc-target-uri", "")
-    hops, via = _HOPS.search(metadata), _VIA.search(metadata)
+    via = _VIA.search(archived.metadata)
     date = fields.get("warc-date", "")
     turn = Turn(
-        *(date[:23] + "Z", _kind(archived, url), url, host, "lost"),
-        depth=len(hops[1]) if hops else 0,
-        redirects=len(hops[3]) if hops else 0,
+        *(date[:23] + "Z", archived.kind or _kind(archived, url), url, host, "lost"),
+        depth=hops.count("L"),
+        redirects=hops.count("R"),
         via=via[1].decode("utf-8", "replace") if via else "",
     )
     answer = answer_of_record({**fields, "warc-profile": ""}, record.block, lambda _: "")
@@ -165,12 +163,9 @@ def line_of(archived: Archived, filename: str, host: str) -> bytes:
 
 
 def _kind(archived: Archived, url: str) -> Kind:
-    """A page or requisite has metadata. Of a robots.txt that has moved elsewhere it is no longer
-    known what it was: it counts as a sitemap.
+    """Of a robots.txt that has moved elsewhere it is no longer known what it was: it counts as a
+    sitemap.
     """
-    if _OF_PAGE in archived.metadata:
-        hops = _HOPS.search(archived.metadata)
-        return "requisite" if hops and hops[2] else "page"
     if url.partition("?")[0].endswith("/robots.txt"):
         return "robots"
     return "page" if archived.is_cut else "sitemap"
