@@ -22,6 +22,7 @@ from stock_crawl import run, site
 
 from tests.exchanges import EXCHANGES, TEXT, capture, chunked, read, write
 from webcrawl.config.build import robots_token
+from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
 from webcrawl.items import Original, Page
@@ -201,6 +202,19 @@ def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[st
     assert robots_token(scrapy_settings) == "sent"
     scrapy_settings.set("ROBOTSTXT_USER_AGENT", "other")
     assert robots_token(scrapy_settings) == "other"
+
+
+def test_a_requisite_after_the_end_of_the_archive_is_fetched_again(tmp_path: Path) -> None:
+    kept: list[WarcPipeline] = []
+
+    async def fetch(pipeline: WarcPipeline) -> None:
+        await pipeline.requisite_fetched(page_of("plain"))
+        kept.append(pipeline)
+
+    with_pipeline(crawler_for(tmp_path), fetch)
+    assert types(tmp_path).count("response") == 1
+    with pytest.raises(NotArchived):
+        asyncio.run(kept[0].requisite_fetched(page_of("plain")))
 
 
 def test_robots_txt_is_archived_by_the_signal(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.objectserver import BUCKET, SECRET, Between, environment, s3_server
+from webcrawl.tools.stored import NoStoreError, StoredFile, named_files
 from webcrawl.warc.objects import PART_BYTES, Objects, ObjectsError
 
 URL = f"s3://{BUCKET}/some/where"
@@ -152,3 +153,23 @@ def test_of_an_upload_that_is_killed_no_object_is_there(between: Between, tmp_pa
     objects = Objects(url)
     assert objects.sizes() == {}
     assert objects.send(path, "name")
+
+
+def test_a_tool_that_reads_one_file_lists_no_bucket(tmp_path: Path, between: Between) -> None:
+    """A corpus looks for an index beside each of its files: each list has all files."""
+    url = f"{URL}/{tmp_path.name}"
+    Objects(url).send(made(tmp_path, b"log"), "log")
+    between.asked = (f"GET /{BUCKET}?list".encode(), b"GET /absent?list")
+    with pytest.raises(ObjectsError):
+        Objects(url).sizes()
+    file = StoredFile(url, "log")
+    assert file.is_file()
+    assert not file.with_name("index").is_file()
+    assert file.fetched(tmp_path / "here").read_bytes() == b"log"
+
+
+def test_a_folder_whose_files_are_all_further_down_has_none(tmp_path: Path) -> None:
+    (tmp_path / "crawl").mkdir()
+    made(tmp_path / "crawl", b"", "x.warc.gz")
+    with pytest.raises(NoStoreError, match=r"has no files \*\.warc\.gz"):
+        named_files(f"file://{tmp_path}", ".warc.gz")

@@ -20,6 +20,7 @@ from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.lease import (
+    REQUISITE,
     Dropped,
     Failed,
     Fetched,
@@ -422,6 +423,15 @@ def test_the_frontier_of_a_crawl_does_not_wait_for_scope_and_rules() -> None:
     assert scope == "Out of scope: a rule of SCOPE_RULES refuses it: odd."
     assert known[0].startswith("Waiting at level 1")
     assert threads.isdisjoint({"frontier", threading.main_thread().name})
+
+
+async def test_a_page_requisite_may_be_out_of_scope() -> None:
+    frontier = LocalFrontier(None, identity=IDENTITY, in_memory=True)
+    await Driver(frontier).put("http://a/", via=PARENT, sitemap=REQUISITE)
+    settings = Settings({"SCOPE_SUFFIXES": ".pt"})
+    _, *said = await explained_by_crawl(settings, frontier, "http://a/")
+    await frontier.close()
+    assert said[0] == "Queued as a page requisite."
 
 
 async def test_a_setting_that_cannot_be_used_is_one_line_for_the_live_page(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 from tests.contracts.frontier import Driver, answer
 from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
 from webcrawl.crawl.lost import _changed_since as changed_since
-from webcrawl.crawl.lost import _file_before, unlogged
+from webcrawl.crawl.lost import _files_before, unlogged
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import Details, LostLine, Turn, joined, to_bytes
 from webcrawl.frontier.disk.frontier import LocalFrontier
@@ -150,16 +150,24 @@ def test_a_damaged_file_of_the_log_ends_no_crawl(tmp_path: Path) -> None:
         assert len(lost(path, folders)) == 1
 
 
-def test_the_file_before_is_of_the_same_process(tmp_path: Path) -> None:
+def test_the_files_before_are_of_the_same_process_and_time(tmp_path: Path) -> None:
+    """The last one, and those that were written in the last minute: small files are many."""
     names = [
         f"web-[x]-20261123045012-{serial:05d}-host_{mark}-17.warc.gz"
-        for serial in (1, 2, 3)
+        for serial in (1, 2, 3, 4)
         for mark in ("aa", "bb")
     ]
     for name in names:
         (tmp_path / name).touch()
-    assert [each.name for each in _file_before(tmp_path / f"{names[4]}.open")] == [names[2]]
-    assert _file_before(tmp_path / names[0].replace("00001", "00000")) == []
+    last = tmp_path / f"{names[6]}.open"
+    last.touch()
+    for at, name in zip((100, 970, 900), names[::2], strict=False):
+        os.utime(tmp_path / name, (at, at))
+    os.utime(last, (1000, 1000))
+    assert [each.name for each in _files_before(last)] == [names[2], names[4]]
+    os.utime(last, (2000, 2000))
+    assert [each.name for each in _files_before(last)] == [names[4]]
+    assert _files_before(tmp_path / names[0]) == []
 
 
 async def test_an_answer_with_a_line_gets_no_second_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from typing import Any
@@ -20,6 +21,7 @@ from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Returned, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.items import Page
+from webcrawl.parse.detection import Detector
 from webcrawl.scheduler import Scheduler
 from webcrawl.scheduler.opening import rules_of
 from webcrawl.scope.hostrules import HostRule, Values
@@ -70,6 +72,20 @@ async def test_a_part_that_is_off_is_said_at_the_start(
         scheduler.open(BroadSpider())
     await scheduler.aclose()
     assert "DOWNLOADER_MIDDLEWARES: RobotsTxt is off" in caplog.text
+
+
+async def test_a_process_loads_the_model_of_languages_once() -> None:
+    """The user's may take 2 GB."""
+
+    def loaded() -> int:
+        return sum(isinstance(each, Detector) for each in gc.get_objects())
+
+    before, crawler = loaded(), crawler_with(LANGUAGES="pt")
+    crawler.spider = BroadSpider.from_crawler(crawler)
+    scheduler = Closing.from_crawler(crawler)
+    assert crawler.spider.bodies.options.languages
+    assert loaded() == before + 1
+    await scheduler.aclose()
 
 
 @pytest.mark.parametrize(("under_way", "is_suspected"), [(MANY - 1, False), (MANY, True)])

@@ -325,15 +325,15 @@ def reading_from(settings: BaseSettings) -> Options:
     """How pages are read. Plain values, since another process reads the large ones."""
     parsers = read(settings, "PARSERS", dict)
     return Options(
-        robots_token(settings).lower(),
-        robots_also(settings),
-        read(settings, "OBEY_NOFOLLOW", bool),
-        wants_feeds(settings),
-        {media_type.strip().lower(): path for media_type, path in parsers.items()},
-        recrawl_from(settings) is not None,
-        read(settings, "PAGE_REQUISITES", bool),
-        bool(languages_from(settings)),
-        model_path(settings),
+        agent=robots_token(settings).lower(),
+        also=robots_also(settings),
+        obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
+        follow_feeds=wants_feeds(settings),
+        parsers={media_type.strip().lower(): path for media_type, path in parsers.items()},
+        revisits=recrawl_from(settings) is not None,
+        requisites=read(settings, "PAGE_REQUISITES", bool),
+        languages=bool(languages_from(settings)),
+        language_model=model_path(settings),
     )
 
 

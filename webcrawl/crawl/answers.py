@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
 
 from webcrawl.crawl.crawl import Crawl
 from webcrawl.crawl.earlier import capture_before
@@ -15,6 +14,7 @@ from webcrawl.frontier.lease import REQUISITE, Link
 from webcrawl.items import Original, Page
 from webcrawl.parse.ownersignals import header_directives, header_signals
 from webcrawl.parse.page import media_type_of
+from webcrawl.reading.page import Options
 from webcrawl.warc.records import LARGE_BYTES, payload_digest, raw_digest, warc_date
 
 
@@ -43,12 +43,13 @@ async def page_of(exchange: Exchange, link: Link, content_type: str) -> Page:
     return page
 
 
-def note_signals(page: Page, exchange: Exchange, agents: Iterable[str]) -> None:
-    """What the owner says in the headers about the use of the page. `agents`: our names there."""
+def note_signals(page: Page, exchange: Exchange, options: Options) -> None:
+    """What the owner says in the headers about the use of the page. `options` have our names."""
     page.signals = header_signals(exchange.headers)
     if page.signals:
         said = [value for name, value in exchange.headers if name == b"x-robots-tag"]
-        directives = header_directives(b"\n".join(said).decode("latin-1"), ("robots", *agents))
+        agents = "robots", options.agent, *options.also
+        directives = header_directives(b"\n".join(said).decode("latin-1"), agents)
         page.noarchive = "noarchive" in directives
 
 

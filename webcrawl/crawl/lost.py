@@ -35,10 +35,9 @@ from webcrawl.warc.files import OPEN, lock, open_files
 logger = logging.getLogger(__name__)
 
 _LINES_AT_A_TIME: Final = 1_000
+_UNLOGGED_S: Final = 60.0  # from an answer in a WARC file to its line, at most
 _SERIAL = re.compile(r"(.+)-(\d{14})-(\d{5,})-(\w*-\d+\.warc\.gz)")  # as `warc.files` names it
-_HOPS = re.compile(rb"^hopsFromSeed: (L*)(E*)(R*)", re.MULTILINE)
 _VIA = re.compile(rb"^via: ([^\r\n]*)", re.MULTILINE)
-_OF_PAGE: Final = b"fetchTimeMs: "  # the metadata of a page has it, that of a robots.txt has not
 
 
 async def log_lost(
@@ -85,8 +84,8 @@ def unlogged(
 
 
 async def report_lost(frontier: Frontier, folder: Path, is_ours: Callable[[str], bool]) -> None:
-    """Tell the hubs of the answers in the files of fetchers that were killed, and in the file
-    before: they have the log. OSError.
+    """Tell the hubs of the answers in the last files of fetchers that were killed: they have the
+    log. OSError.
 
     Waits for them. A file is recovered afterwards: until then the next fetcher tells them again.
     """
@@ -95,7 +94,7 @@ async def report_lost(frontier: Frontier, folder: Path, is_ours: Callable[[str],
             if not lock(file.fileno()):
                 continue
             if frontier.crawl_id in await asyncio.to_thread(crawls_of, path):
-                for each in [*_file_before(path), path]:
+                for each in [*_files_before(path), path]:
                     await _report(frontier, each, is_ours)
 
 
@@ -106,14 +105,26 @@ async def _report(frontier: Frontier, path: Path, is_ours: Callable[[str], bool]
         await frontier.log_if_lost(name, batch)
 
 
-def _file_before(path: Path) -> list[Path]:
-    """The file that the process of `path` wrote before it. Its last answers may have no line."""
+def _files_before(path: Path) -> list[Path]:
+    """The files that the process of `path` wrote before it, whose answers may have no line: the
+    last one, and those of its last _UNLOGGED_S.
+    """
     found = _SERIAL.fullmatch(path.name.removesuffix(OPEN))
-    if found is None or int(found[3]) == 0:
+    if found is None:
         return []
-    prefix, _, serial, rest = found.groups()
-    names = f"{escape(prefix)}-{'[0-9]' * 14}-{int(serial) - 1:05d}-{escape(rest)}"
-    return [*path.parent.glob(names)]
+    names = f"{escape(found[1])}-{'[0-9]' * 14}-*-{escape(found[4])}"
+    serials = {
+        int(each[3]): other
+        for other in path.parent.glob(names)
+        if (each := _SERIAL.fullmatch(other.name)) and int(each[3]) < int(found[3])
+    }
+    since = modified_time(path) - _UNLOGGED_S
+    last = max(serials, default=0)
+    return [
+        serials[each]
+        for each in sorted(serials)
+        if each == last or modified_time(serials[each]) >= since
+    ]
 
 
 def lines_of(path: Path, name: str) -> Iterator[LostLine]:
@@ -126,15 +137,15 @@ def lines_of(path: Path, name: str) -> Iterator[LostLine]:
 
 def line_of(archived: Archived, filename: str, host: str) -> bytes:
     """The line of an answer, as far as its records tell. Its `time` is when it was asked for."""
-    record, metadata = archived.record, archived.metadata
+    record, hops = archived.record, archived.hops
     fields = record.fields
     url = fields.get("warc-target-uri", "")
-    hops, via = _HOPS.search(metadata), _VIA.search(metadata)
+    via = _VIA.search(archived.metadata)
     date = fields.get("warc-date", "")
     turn = Turn(
-        *(date[:23] + "Z", _kind(archived, url), url, host, "lost"),
-        depth=len(hops[1]) if hops else 0,
-        redirects=len(hops[3]) if hops else 0,
+        *(date[:23] + "Z", archived.kind or _kind(archived, url), url, host, "lost"),
+        depth=hops.count("L"),
+        redirects=hops.count("R"),
         via=via[1].decode("utf-8", "replace") if via else "",
     )
     answer = answer_of_record({**fields, "warc-profile": ""}, record.block, lambda _: "")
@@ -152,12 +163,9 @@ def line_of(archived: Archived, filename: str, host: str) -> bytes:
 
 
 def _kind(archived: Archived, url: str) -> Kind:
-    """A page or requisite has metadata. Of a robots.txt that has moved elsewhere it is no longer
-    known what it was: it counts as a sitemap.
+    """Of a robots.txt that has moved elsewhere it is no longer known what it was: it counts as a
+    sitemap.
     """
-    if _OF_PAGE in archived.metadata:
-        hops = _HOPS.search(archived.metadata)
-        return "requisite" if hops and hops[2] else "page"
     if url.partition("?")[0].endswith("/robots.txt"):
         return "robots"
     return "page" if archived.is_cut else "sitemap"

@@ -47,8 +47,7 @@ class Requisites:
         page, links = await page_of(exchange, link, content_type), []
         page.wall = exchange.wall
         page.size_bytes = len(exchange.payload)
-        options = self._bodies.options
-        note_signals(page, exchange, (options.agent, *options.also))
+        note_signals(page, exchange, self._bodies.options)
         try:
             if exchange.status in REDIRECTS:
                 page.redirect_to = redirect_target(exchange.header(b"location"), link.url) or ""

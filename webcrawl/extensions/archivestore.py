@@ -223,7 +223,7 @@ class ArchiveStore:
     def _is_settled(self, path: Path, busy: set[str]) -> bool:
         """Whether this process may send a WARC file: it has written it, or a process that ended.
 
-        Of a killed fetcher the next one reads the file before the last (`crawl.lost`).
+        Of a killed fetcher the next one reads the files before the last (`crawl.lost`).
         """
         found = _named(path)
         assert found is not None

@@ -10,7 +10,7 @@ Hostile input: O(size), and REQUISITES_MAX references of a page or style sheet a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from webcrawl.parse.charset import decode, in_ascii_superset
@@ -46,17 +46,24 @@ _descriptors = re.compile(r"(?:[^(,]++|\([^)]*+\)?)*+,?").match  # of a candidat
 def shown_by_html(payload: bytes, charset: str, *, xml: bool = False) -> list[str]:
     """The references of a page, unresolved, each once, in their order. O(size)."""
     payload, charset = in_ascii_superset(payload, charset)
+    found = tags(payload, xml=xml, scanner=scan_shown, texts=(b"style",))
+    return _files(each for _, name, text in found for each in _of_tag(name, text, charset))
+
+
+def shown_by_css(text: str) -> list[str]:
+    """The references of a style sheet, unresolved, each once, in their order. O(length)."""
+    return _files(urls_of_css(text))
+
+
+def _files(references: Iterable[str]) -> list[str]:
+    """Those that may name another file, which can be asked for: REQUISITES_MAX at most."""
     shown: dict[str, None] = {}
-    for _, name, attributes in tags(payload, xml=xml, scanner=scan_shown, texts=_TEXTS):
-        for reference in _of_tag(name, attributes, charset):
-            if _is_file(reference):
-                shown[reference] = None
-        if len(shown) >= REQUISITES_MAX:
-            break
-    return [*shown][:REQUISITES_MAX]
-
-
-_TEXTS: Final = (b"style",)
+    for each in map(str.strip, references):
+        if 0 < len(each) <= MAX_LENGTH and each[0] != "#" and each[:5].lower() != "data:":
+            shown[each] = None
+            if len(shown) == REQUISITES_MAX:
+                break
+    return [*shown]
 
 
 def _of_tag(name: bytes, attributes: bytes, charset: str) -> Iterator[str]:
@@ -75,11 +82,11 @@ def _of_tag(name: bytes, attributes: bytes, charset: str) -> Iterator[str]:
     else:
         names = _NAMED_BY.get(name, ())
     if is_shown:
-        yield from (_text(values[each], charset).strip() for each in names if each in values)
+        yield from (_text(values[each], charset) for each in names if each in values)
         if (listed := values.get(_LISTED_BY.get(name, b""))) is not None:
             yield from urls_of_srcset(_text(listed, charset))
     if b"background" in values:
-        yield _text(values[b"background"], charset).strip()
+        yield _text(values[b"background"], charset)
     if b"style" in values:
         yield from urls_of_css(_text(values[b"style"], charset))
 
@@ -87,12 +94,6 @@ def _of_tag(name: bytes, attributes: bytes, charset: str) -> Iterator[str]:
 def _text(value: bytes, charset: str, *, is_raw: bool = False) -> str:
     text = decode(value, charset)
     return unescape(text) if "&" in text and not is_raw else text
-
-
-def _is_file(reference: str) -> bool:
-    """Whether it may name another file, which can be asked for."""
-    is_here = reference.startswith("#") or reference[:5].lower() == "data:"
-    return 0 < len(reference) <= MAX_LENGTH and not is_here
 
 
 def urls_of_srcset(text: str) -> Iterator[str]:
@@ -183,14 +184,3 @@ def _character(escape: re.Match[str]) -> str:
         is_scalar = 0 < code < 0x110000 and not 0xD800 <= code < 0xE000
         return chr(code) if is_scalar else "\ufffd"
     return "" if line_break else character or "\ufffd"
-
-
-def shown_by_css(text: str) -> list[str]:
-    """The references of a style sheet, unresolved, each once, in their order. O(length)."""
-    shown: dict[str, None] = {}
-    for url in urls_of_css(text):
-        if _is_file(url := url.strip()):
-            shown[url] = None
-            if len(shown) == REQUISITES_MAX:
-                break
-    return [*shown]

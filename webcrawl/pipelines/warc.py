@@ -207,7 +207,11 @@ class WarcPipeline:
         )
 
     async def requisite_fetched(self, page: Page) -> None:
-        """A signal handler: archive a page requisite. NotArchived."""
+        """A signal handler: archive a page requisite. NotArchived, also while the crawl closes: the
+        engine waits for pages only.
+        """
+        if self._writer is None:
+            raise NotArchived("the archive is closed")
         await self.process_item(page)
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:

@@ -76,7 +76,11 @@ class BodyReader:
             for media_type in self._parsers
         }
         self._quick_bytes.setdefault(CSS_TYPE, QUICK_SHOWN_BYTES)
-        self._detector = _detector(options.language_model) if options.languages else None
+        self._detector: Detector | None = None
+        if options.languages:
+            from webcrawl.parse.detection import Detector  # noqa: PLC0415  (its library is an extra)
+
+            self._detector = Detector(options.language_model)
 
     def reads_quickly(self, body: bytes, media_type: str) -> bool:
         """Whether `read` takes less than 50 ms, so it may run on the event loop.
@@ -118,18 +122,12 @@ class BodyReader:
         if not (options.revisits or is_sampled):
             return Parsed(page)
         is_html = media_type_of(content_type) in HTML_TYPES
-        parsed = Parsed(page)
+        simhash, language = None, ""
         if options.revisits:
-            parsed = Parsed(page, text_hash(body, page.charset, is_html=is_html))
+            simhash = text_hash(body, page.charset, is_html=is_html)
         if is_sampled and is_html and self._detector is not None:
-            parsed = parsed._replace(language=self._detector.detect_page(body, page.charset))
-        return parsed
-
-
-def _detector(model: str) -> Detector:
-    from webcrawl.parse.detection import Detector  # noqa: PLC0415  (its library is an extra)
-
-    return Detector(model)
+            language = self._detector.detect_page(body, page.charset)
+        return Parsed(page, simhash, language)
 
 
 def parsers_of(paths: Mapping[str, str | None]) -> dict[str, Parser]:

@@ -287,7 +287,8 @@ class Pump:
             outcome = broken(lease, time.monotonic())
         finally:
             del self._admitting[lease]
-            self._requisites.discard(lease)
+            if self._requisites:
+                self._requisites.discard(lease)
             self._stages[stage] -= 1
             self._frontier.counters.count_stage(stage, time.monotonic() - began_at)
             self._give_back(lease, outcome)

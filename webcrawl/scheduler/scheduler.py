@@ -50,7 +50,6 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import ClientFrontier
 from webcrawl.items import Page
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.reading.page import BodyReader
 from webcrawl.scheduler.controls import Controls
 from webcrawl.scheduler.opening import open_frontier, rules_of
 from webcrawl.scheduler.pump import Pump
@@ -113,8 +112,7 @@ class Scheduler(BaseScheduler):
         outlinks.reads_sitemaps &= not build.is_debugging(crawler)
         sitemaps = requisites = None
         if hasattr(type(spider), "large_bodies"):
-            bodies = BodyReader(build.reading_from(settings))
-            requisites = Requisites(crawler, outlinks, bodies, spider.large_bodies).outcome
+            requisites = Requisites(crawler, outlinks, spider.bodies, spider.large_bodies).outcome
         if outlinks.reads_sitemaps:
             guesses = build.guesses_sitemaps(settings)
             counts = frontier.counters.sitemaps

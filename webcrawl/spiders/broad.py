@@ -111,20 +111,20 @@ class BroadSpider(Spider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl_arguments = args, kwargs  # for the crawl's other processes
         crawl_of(crawler).describe_seeds = spider.described_seeds
-        crawler.signals.connect(spider._opened, signals.spider_opened)
         crawler.signals.connect(spider._fetches_cut, fetches_cut)
         crawler.signals.connect(spider._closed, signals.spider_closed)
         return spider
 
     @cached_property
-    def _bodies(self) -> BodyReader:
+    def bodies(self) -> BodyReader:
+        """The scheduler asks for it before the first page: a model of languages takes a while."""
         return BodyReader(reading_from(self.settings))
 
     @cached_property
     def large_bodies(self) -> LargeBodies:
         """The scheduler asks for it too: SITEMAPS has no effect on spiders without it."""
         return LargeBodies(
-            *(self._bodies.options, self._crawl.room.times, self.search_path()),
+            *(self.bodies.options, self._crawl.room.times, self.search_path()),
             is_full=self._holds_links,
         )
 
@@ -138,10 +138,6 @@ class BroadSpider(Spider):
         """A signal handler. At the end of the crawl, pages are not read any more."""
         if urls is None:
             self.large_bodies.give_up()
-
-    def _opened(self) -> None:
-        """A signal handler. Loads the model of languages, if any, before the first page."""
-        _ = self._bodies
 
     async def _closed(self) -> None:
         """A signal handler."""
@@ -239,8 +235,7 @@ class BroadSpider(Spider):
         visit = page_fetch.lease.visit
         page = await page_of(exchange, page_fetch.lease.link, _content_type(response))
         page.url, page.status, page.size_bytes = response.url, response.status, len(response.body)
-        agents = self._bodies.options.agent, *self._bodies.options.also
-        note_signals(page, exchange, agents)
+        note_signals(page, exchange, self.bodies.options)
         if exchange.wall:
             page.wall = exchange.wall
         elif exchange.is_not_modified:
@@ -269,7 +264,7 @@ class BroadSpider(Spider):
         if response.body:
             await compare(self._crawl, page, exchange, response.body)
         elif not _refresh(exchange):
-            page.simhash = digest(b"") if self._bodies.options.revisits else None
+            page.simhash = digest(b"") if self.bodies.options.revisits else None
             return
         parsed, page.simhash, page.detected_language = await self._parsed(
             page, response, exchange, is_sampled
@@ -290,7 +285,7 @@ class BroadSpider(Spider):
 
         A user's own parser (PARSERS) may fail: then the page is kept, without links.
         """
-        body, bodies = response.body, self._bodies
+        body, bodies = response.body, self.bodies
         # Deviation: browsers sniff; HTML is their usual guess.
         content_type = _content_type(response) or "text/html"
         about = content_type, page.url, _x_robots_tag(response), _refresh(exchange), is_sampled

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # only who reads from a store loads obstore
 
 CRAWL_FILES = re.compile(r"(crawl|report|series)-.*\.(jsonl|jsonl\.gz|json|txt)")
 _LOG = re.compile(r"(hub-\d+/)?crawl-\d{14}-[0-9a-f]{6}-\d{5,}\.jsonl\.gz")
-_OF_HUB = re.compile(r"/hub-\d+/?\Z")
 
 
 class NoStoreError(Exception):
@@ -41,7 +40,14 @@ class StoredFile(NamedTuple):
         return self._replace(name=name)
 
     def is_file(self) -> bool:
-        return self.name in store_at(self.url).sizes()
+        return store_at(self.url).has(self.name)
+
+    def fetched(self, folder: Path) -> Path:
+        """The file, which is written into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        store = store_at(self.url)
+        store.fetch(self.name, store.size_of(self.name), folder / self.name)
+        return folder / self.name
 
 
 def located(name: str) -> Path | StoredFile:
@@ -63,10 +69,10 @@ def named_files(name: str, ending: str) -> list[Path | StoredFile]:
     if not is_stored(name) or name.endswith((ending, ".warc")):
         return [located(name)]
     url = name.rstrip("/")
-    names = sorted(each for each in store_at(url).sizes() if each.endswith(ending))
+    names = [each for each in store_at(url).sizes() if each.endswith(ending) and "/" not in each]
     if not names:
         raise NoStoreError(f"{name} has no files *{ending}")
-    return [StoredFile(url, each) for each in names if "/" not in each]
+    return [StoredFile(url, each) for each in sorted(names)]
 
 
 def stored_logs(url: str) -> list[str]:
@@ -86,11 +92,6 @@ def store_at(url: str) -> Objects:
     except ModuleNotFoundError:
         raise NoStoreError(needs_extra(url, "obstore", "store")) from None
     return Objects(url)
-
-
-def warcs_of(url: str) -> str:
-    """The folder with the WARC files of a crawl whose log is in the folder at `url`."""
-    return _OF_HUB.sub("", url)
 
 
 def fetch_files(url: str, folder: Path, is_wanted: Callable[[str], object]) -> None:

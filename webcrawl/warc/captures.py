@@ -6,6 +6,7 @@ next answer: so all writers do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from webcrawl.warc.reader import Broken, Record, read_records
 
+_HOPS = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE)
+_OF_PAGE = b"fetchTimeMs:"  # in the metadata of a page or requisite, not in that of a robots.txt
 PART_OF = "isPartOf"  # of a warcinfo record: the collection, and the ID of the crawl
 
 
@@ -31,6 +34,21 @@ class Archived(NamedTuple):
     record: Record
     metadata: bytes
     is_cut: bool
+
+    @property
+    def hops(self) -> str:
+        """The way from a seed, by the letters of Heritrix: L for a link, R for a redirect, E for a
+        file that a page shows. "" of a seed, and if it is not known.
+        """
+        found = _HOPS.search(self.metadata)
+        return found[1].decode("latin-1") if found else ""
+
+    @property
+    def kind(self) -> Literal["page", "requisite", ""]:
+        """By the metadata of this crawler; "" of any other answer."""
+        if _OF_PAGE not in self.metadata:
+            return ""
+        return "requisite" if "E" in self.hops else "page"
 
 
 def captures(records: Iterable[Record | Broken]) -> Iterator[Archived | Broken | Record]:

@@ -22,14 +22,12 @@ from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 from typing import NamedTuple
 
-from webcrawl.fetch.http1 import parse_headers
-from webcrawl.warc.payload import head_size
+from webcrawl.warc.payload import message_of
 from webcrawl.warc.records import Capture, digest, target_uri, warc_date
 from webcrawl.warc.surt import surt
 
 _REVISIT = "warc/revisit"  # in place of a type
 _TYPE = re.compile(rb"[^;\s]*")
-_STATUS = re.compile(rb"\S+[ \t]+(\d{3})")
 
 
 class Answer(NamedTuple):
@@ -82,15 +80,13 @@ def answer_of_record(
     if kind == "revisit" and is_not_modified(fields.get("warc-profile", "")):
         return None
     is_http = fields.get("content-type", "").startswith("application/http")
-    head = block[: head_size(block) if is_http else 0]
-    status = _STATUS.match(head)
-    types = [value for name, value in parse_headers(head) if name == b"content-type"]
+    message = message_of(block if is_http else b"")
     return Answer(
         fields.get("warc-target-uri", ""),
         fields.get("warc-date", ""),
-        _REVISIT if kind == "revisit" else _mime(types[0] if types else b""),
-        status[1].decode() if status else "",
-        fields.get("warc-payload-digest") or digest_from(len(head)),
+        _REVISIT if kind == "revisit" else _mime(message.header(b"content-type").encode("latin-1")),
+        message.status,
+        fields.get("warc-payload-digest") or digest_from(len(message.head)),
     )
 
 

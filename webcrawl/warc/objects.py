@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from io import BufferedReader, RawIOBase
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 from urllib.parse import unquote, urlsplit
 
@@ -127,6 +128,9 @@ class Objects:
             found = obstore.list(self._store, under or None)
             return {each["path"]: each["size"] for some in found for each in some}
 
+    def has(self, name: str) -> bool:
+        return self._head(name) is not None
+
     def size_of(self, name: str) -> int:
         found = self._head(name)
         if found is None:
@@ -135,15 +139,15 @@ class Objects:
 
     def open(self, name: str) -> BinaryIO:
         """An object as a file that can seek. It is read in ranges of _READ_BYTES, as asked for."""
-        size_bytes = self.size_of(name)
+        return self._open(name, self.size_of(name))
+
+    def _open(self, name: str, size_bytes: int) -> BinaryIO:
         return BufferedReader(_Reader(self._store, name, size_bytes), _READ_BYTES)
 
     def fetch(self, name: str, size_bytes: int, path: Path) -> None:
         """Write an object to `path`. OSError of the file here."""
-        pieces = self._pieces(name, size_bytes)
-        with path.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
+        with self._open(name, size_bytes) as source, path.open("wb") as file:
+            copyfileobj(source, file, _READ_BYTES)
 
     def delete(self, names: list[str]) -> None:
         if names:
@@ -176,18 +180,11 @@ class Objects:
             return False
         if (found["e_tag"] or "").strip('"').lower() == etag:
             return True
-        with path.open("rb") as file:
-            pieces = self._pieces(found["path"], size_bytes)
-            return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
-
-    def _pieces(self, name: str, size_bytes: int) -> Iterator[bytes]:
-        for start in range(0, size_bytes, PART_BYTES):
-            end = min(start + PART_BYTES, size_bytes)
-            with _errors(name):
-                piece = bytes(obstore.get_range(self._store, name, start=start, end=end))
-            if len(piece) != end - start:
-                raise ObjectsError("it is cut", name)
-            yield piece
+        with path.open("rb") as file, self._open(found["path"], size_bytes) as there:
+            while (piece := file.read(_READ_BYTES)) == there.read(_READ_BYTES):
+                if not piece:
+                    return True
+        return False
 
 
 class _Reader(RawIOBase):
@@ -212,6 +209,8 @@ class _Reader(RawIOBase):
             return 0
         with _errors(self._name):
             piece = obstore.get_range(self._store, self._name, start=self._at, end=end)
+        if not piece:
+            raise ObjectsError("it is cut", self._name)
         buffer[: len(piece)] = memoryview(piece)
         self._at += len(piece)
         return len(piece)

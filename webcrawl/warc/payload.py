@@ -14,6 +14,7 @@ from webcrawl.fetch.decode import decode
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import Headers, list_values, parse_headers, transfer_codings
 
+_STATUS = re.compile(rb"\S+[ \t]+(\d{3})")
 _HEAD_END = re.compile(rb"\n\r?\n")
 _CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]+)[^\n]*\n")
 
@@ -45,6 +46,12 @@ class Message(NamedTuple):
     head: bytes
     headers: Headers
     body: bytes
+
+    @property
+    def status(self) -> str:
+        """Three digits; "" without them."""
+        found = _STATUS.match(self.head)
+        return found[1].decode() if found else ""
 
     def header(self, name: bytes) -> str:
         """The first value of a header; "" without it."""

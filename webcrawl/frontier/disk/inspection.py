@@ -121,10 +121,12 @@ class Inspection:
         """The commands of the user that later runs obey."""
         return [row for _, row in self._db.rows(rows.COMMAND)]
 
+    def has(self, url: str) -> bool:
+        """Whether `url` was ever queued."""
+        return self._seen.has(url)
+
     def status(self, url: str) -> UrlStatus | None:
-        """The outcome of `url`, None before it has one. KeyError if it was never queued."""
-        if not self._seen.has(url):
-            raise KeyError(url)
+        """The outcome of `url`, None before it has one."""
         return self._seen.status(url)
 
     def visit(self, url: str) -> tuple[float, VisitState] | None:

@@ -15,8 +15,6 @@ from webcrawl.warc.payload import Message, message_of
 from webcrawl.warc.reader import Record
 
 _OURS = re.compile(rb"^(ownerSignal|wall): ([^\r\n]*)", re.MULTILINE)
-_EMBEDDED = re.compile(rb"^hopsFromSeed: \w*E", re.MULTILINE)
-_STATUS = re.compile(rb"HTTP/\S+[ \t]+(\d{3})", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -47,9 +45,8 @@ def capture_of(archived: Archived) -> Capture | None:
     if parts is None or not record.fields.get("content-type", "").startswith("application/http"):
         return None
     message = message_of(record.block)
-    status = _STATUS.match(message.head)
-    capture = Capture(record, url, parts, int(status[1]) if status else -1, message)
-    capture.is_requisite = _EMBEDDED.search(metadata) is not None
+    capture = Capture(record, url, parts, int(message.status or -1), message)
+    capture.is_requisite = "E" in archived.hops
     has_ours = b"ownerSignal: " in metadata or b"wall: " in metadata
     for name, value in _OURS.findall(metadata) if has_ours else ():
         if name == b"wall":

@@ -12,7 +12,7 @@ The name `.unfinished` marks a file that is being written.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,14 +35,7 @@ from webcrawl.tools.corpus.parts import (
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
 from webcrawl.tools.pool import in_processes
 from webcrawl.tools.progress import Progress
-from webcrawl.tools.stored import (
-    StoredFile,
-    fetch_files,
-    is_stored,
-    located,
-    size_of,
-    stored_logs,
-)
+from webcrawl.tools.stored import StoredFile, is_stored, located, size_of, stored_logs
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
@@ -119,17 +112,6 @@ def _logs_in(folder: str) -> list[str]:
     return [str(log.resolve()) for _, _, log in log_files(Path(folder))]
 
 
-def _fetched_logs(logs: Sequence[str], work: Path) -> Iterator[Path]:
-    """The crawl logs as files of this disk. OSError."""
-    for number, log in enumerate(logs):
-        if is_stored(log):
-            url, _, name = log.rpartition("/")
-            fetch_files(url, work / str(number), name.__eq__)
-            yield work / str(number) / name
-        else:
-            yield Path(log)
-
-
 def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0) -> Summary:
     """Make the corpus, or go on with it. CorpusError, OSError, duckdb.Error, BrokenProcessPool."""
     work = folder / PARTS
@@ -149,7 +131,11 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     with open_database(str(database), work, MEMORY) as connection:
         names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
-        resolve(connection, names, files, [*_fetched_logs(plan.logs, work)])
+        logs = [
+            log.fetched(work / str(number)) if isinstance(log, StoredFile) else log
+            for number, log in enumerate(map(located, plan.logs))
+        ]
+        resolve(connection, names, files, logs)
         for own in parts_by_warc.values():
             write_file(connection, own, folder, plan.filters, plan.texts)
         write_hosts(connection, folder / HOSTS)

@@ -21,7 +21,7 @@ from webcrawl.parse.urls import host_of, port_of
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HEADER, NO_VALUES, HostRules, Values
 from webcrawl.scope.rules import entries_of
-from webcrawl.tools.explain.frontier import explain
+from webcrawl.tools.explain.frontier import explain, is_requisite
 
 SCOPE_SETTINGS = {
     *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "TRAPS", "ALLOW_PORTS", "RULES"),
@@ -34,6 +34,7 @@ class Known(NamedTuple):
     lines: list[str]
     steered: Steered
     domains: Sequence[str]
+    is_requisite: bool
 
 
 def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[str]:
@@ -43,16 +44,22 @@ def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[st
     """
     lines, values = of_rules(settings, url)
     known = known_of(frontier, url, values)
-    out_of_scope = of_scope(settings, url, known.steered, known.domains)
-    return [url, *out_of_scope, *known.lines, *lines]
+    return [url, *_of_scope(settings, url, known), *known.lines, *lines]
 
 
 async def explained_by_crawl(settings: BaseSettings, frontier: Frontier, url: str) -> list[str]:
     """As `explained`, of the frontier of this process, which waits for no file of a setting."""
     lines, values = await asyncio.to_thread(of_rules, settings, url)
     known = await frontier.inspect(lambda seen: known_of(seen, url, values))
-    scope = settings, url, known.steered, known.domains
-    return [url, *await asyncio.to_thread(of_scope, *scope), *known.lines, *lines]
+    out_of_scope = await asyncio.to_thread(_of_scope, settings, url, known)
+    return [url, *out_of_scope, *known.lines, *lines]
+
+
+def _of_scope(settings: BaseSettings, url: str, known: Known) -> list[str]:
+    """`of_scope`; a requisite may be anywhere."""
+    if known.is_requisite:
+        return []
+    return of_scope(settings, url, known.steered, known.domains)
 
 
 def known_of(frontier: Inspection, url: str, values: Values) -> Known:
@@ -61,6 +68,7 @@ def known_of(frontier: Inspection, url: str, values: Values) -> Known:
         explain(frontier, url, time.time(), values),
         steered_by(frontier.commands()),
         frontier.settings.get("allowed_domains", []),
+        is_requisite(frontier, url),
     )
 
 

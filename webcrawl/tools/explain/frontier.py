@@ -62,18 +62,20 @@ _KEPT = {
 }
 
 
+def is_requisite(frontier: Inspection, url: str) -> bool:
+    """Whether `url` was queued as a page requisite, and not as a page."""
+    return not frontier.has(url) and frontier.has(url + NAME_END)
+
+
 def explain(frontier: Inspection, url: str, now: float, values: Values = NO_VALUES) -> list[str]:
     """The frontier's knowledge of `url` (canonical), in sentences. O(queue of its host).
 
     `values`: those that rules (RULES) set for its host.
     """
-    try:
-        status = frontier.status(url)
-    except KeyError:
-        try:
-            status = frontier.status(url + NAME_END)
-        except KeyError:
-            return [_never_queued(url, frontier, values)]
+    name = url + NAME_END if is_requisite(frontier, url) else url
+    if not frontier.has(name):
+        return [_never_queued(url, frontier, values)]
+    status = frontier.status(name)
     host = frontier.host(host_of(url))
     in_line = host and frontier.in_line(url, host.queue)
     lines = clock_warning(frontier.last_time, now)

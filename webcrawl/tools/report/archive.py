@@ -112,10 +112,8 @@ def _tasks(
 
 
 def _file_of(folder: Path, url: str, name: str) -> Path | StoredFile:
-    path, open_path = folder / name, folder / f"{name}{OPEN}"
-    if path.exists() or not url:
-        return path if path.exists() else open_path
-    return open_path if open_path.exists() else StoredFile(url, name)
+    here = [path for path in (folder / name, folder / f"{name}{OPEN}") if path.exists()]
+    return here[0] if here else StoredFile(url, name) if url else folder / name
 
 
 def read_task(task: Task) -> Found:

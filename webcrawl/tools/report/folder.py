@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,9 @@ from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.store import StoreError
 from webcrawl.report.card import read_card
 from webcrawl.report.series import series_path
-from webcrawl.tools.stored import CRAWL_FILES, NoStoreError, fetch_files, is_stored, warcs_of
+from webcrawl.tools.stored import CRAWL_FILES, NoStoreError, fetch_files, is_stored
+
+_OF_HUB = re.compile(r"/hub-\d+\Z")
 
 
 class NoCrawlError(Exception):
@@ -184,7 +187,8 @@ def _with_stored(folder: str | Path, crawl: str, fetched: Path) -> CrawlFolder:
             url = str(folder).rstrip("/")
             fetch_files(url, fetched, CRAWL_FILES.fullmatch)
             try:
-                return replace(find_crawl(fetched, crawl), store=warcs_of(url))
+                warcs_url = _OF_HUB.sub("", url)  # those of all hubs are in one folder
+                return replace(find_crawl(fetched, crawl), store=warcs_url)
             except NoCrawlError as error:
                 raise NoCrawlError(str(error).replace(str(fetched), url)) from None
         found = find_crawl(Path(folder), crawl)

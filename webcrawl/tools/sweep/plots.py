@@ -53,6 +53,7 @@ def _draw(axes: Any, curves: Sequence[Curve]) -> None:
     for curve in curves:
         marker = "o" if len(curve.x) < _MARKED else ""
         axes.plot(curve.x, curve.y, label=curve.label, marker=marker)
-    axes.set_ylim(0, 1.08 * axes.dataLim.y1 or 1.0)
+    # A crawl that ends within its first second has no point.
+    axes.set_ylim(0, 1.08 * max((y for curve in curves for y in curve.y), default=0.0) or 1.0)
     if first.label:
         axes.legend()

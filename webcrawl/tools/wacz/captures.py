@@ -5,7 +5,7 @@ text. Memory: three MiB, and `_CACHE_KIB`, however many records there are.
 
 A page is a response of 2xx with HTML, or a revisit of one. In the files of this crawler, a response
 without its metadata record is none: a sitemap or robots.txt that the server answered with HTML. Nor
-is a requisite, which has an E in hopsFromSeed, as of Heritrix.
+is a requisite.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ _CACHE_KIB = 32 << 10
 _PAGE_BYTES = 150  # of a page in a list, beside URL, title and text
 _PAYLOAD_MAX = 4 * START_BYTES  # bytes of a page that are read for its title and text
 _OURS = "webcrawl/"  # begins the software of our warcinfo records
-_status_2xx = re.compile(rb"\S+[ \t]+2(?!04)\d\d").match  # 204: no content
 _is_time = re.compile(  # of WARC 1.1, 5.4, as exact as nearly all writers are
     r"[0-9]{4}-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])T[0-2][0-9](:[0-5][0-9]){2}Z"
 ).fullmatch
 _fraction = re.compile(r"[^.]{19}\.(\d*[1-9])").match  # of a second, in a WARC-Date
 _TO_DIGITS = str.maketrans("", "", "-:TZ")
-_hops = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE).search
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -128,7 +126,7 @@ class Captures:
 
     def _add(self, warc: int, archived: Archived, is_ours: bool) -> None:
         """Add the rows of a response or a revisit. No link led to a seed, as far as is known."""
-        record, metadata, _ = archived
+        record = archived.record
         fields, original = record.fields, None
         url, time = fields.get("warc-target-uri", ""), _second(fields.get("warc-date", ""))
         if _is_time(time):
@@ -145,11 +143,9 @@ class Captures:
             values = (warc, url, time, original, first, first_time)
             self._rows.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?, ?)", values)
         page = None
-        hops = _hops(metadata)
-        is_page = b"fetchTimeMs:" in metadata and not (hops and b"E" in hops[1])
-        message = _html(record) if is_page or not is_ours else None
+        message = _html(record) if archived.kind == "page" or not is_ours else None
         if message is not None:
-            is_seed = not (hops and hops[1].strip(b"R"))
+            is_seed = not archived.hops.strip("R")
             texts = (None, None) if original else self._texts(message)
             names = (record.id.strip("<>").removeprefix("urn:uuid:"), *texts, is_seed, original)
             page = self._rows.execute(
@@ -217,12 +213,12 @@ class Captures:
 
 def _html(record: Record) -> Message | None:
     """The answer in a record if it is of 2xx and HTML."""
-    is_http = record.fields.get("content-type", "").startswith("application/http")
-    if not is_http or not _status_2xx(record.block):
+    if not record.fields.get("content-type", "").startswith("application/http"):
         return None
     message = message_of(record.block)
+    has_content = message.status[:1] == "2" and message.status != "204"
     is_html = media_type_of(message.header(b"content-type")) in HTML_TYPES
-    return message if is_html else None
+    return message if has_content and is_html else None
 
 
 def _key(url: str, date: str) -> bytes:
