@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.frontier import link
 from tests.sim.bus import Net
@@ -230,10 +231,9 @@ def mail_of_a_session_is_lost(patch: pytest.MonkeyPatch) -> None:
     before: dict[tuple[Courier, int], Any] = {}
 
     def take(self: Courier, hub: int, letter: MailApplied) -> None:
-        real(self, hub, letter)
-        way = self._ways[hub]
-        way.sent = max(way.sent, before.get((self, hub), way).sent)
-        before[self, hub] = way
+        sent = before[self, hub].sent if (self, hub) in before else 0
+        real(self, hub, replace(letter, applied=max(letter.applied, sent)))
+        before[self, hub] = self._ways[hub]
 
     patch.setattr(Courier, "_take_applied", take)
 
