@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
@@ -41,7 +42,10 @@ class StoredFile(NamedTuple):
         return self._replace(name=name)
 
     def is_file(self) -> bool:
-        return self.name in store_at(self.url).sizes()
+        """Also False if the store is away."""
+        with suppress(OSError):
+            return store_at(self.url).size_of(self.name) >= 0
+        return False
 
 
 def located(name: str) -> Path | StoredFile:
@@ -63,10 +67,10 @@ def named_files(name: str, ending: str) -> list[Path | StoredFile]:
     if not is_stored(name) or name.endswith((ending, ".warc")):
         return [located(name)]
     url = name.rstrip("/")
-    names = sorted(each for each in store_at(url).sizes() if each.endswith(ending))
+    names = [each for each in store_at(url).sizes() if each.endswith(ending) and "/" not in each]
     if not names:
         raise NoStoreError(f"{name} has no files *{ending}")
-    return [StoredFile(url, each) for each in names if "/" not in each]
+    return [StoredFile(url, each) for each in sorted(names)]
 
 
 def stored_logs(url: str) -> list[str]:
