@@ -200,7 +200,12 @@ class WarcPipeline:
         )
 
     async def requisite_fetched(self, page: Page) -> None:
-        """A signal handler: archive a page requisite. NotArchived."""
+        """A signal handler: archive a page requisite. NotArchived.
+
+        Scrapy waits for pages before it closes the pipelines, but not for requisites.
+        """
+        if self._writer is None:
+            raise NotArchived("the archive is closed")
         await self.process_item(page)
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:
