@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
-from webcrawl.warc.reader import Broken, Record, read_records
+from webcrawl.warc.reader import Broken, Record, read_records, records_at
 
 PART_OF = "isPartOf"  # of a warcinfo record: the collection, and the ID of the crawl
 
@@ -73,7 +73,7 @@ def crawls_of(path: Openable) -> list[str]:
     """
     try:
         with path.open("rb") as file:
-            first = next(read_records(file), None)
+            first = next(records_at(file), None)
     except FileNotFoundError:
         return []
     if not isinstance(first, Record) or first.type != "warcinfo":
