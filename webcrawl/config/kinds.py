@@ -364,7 +364,7 @@ LANGUAGE_MODEL = Kind(
 )
 LANGUAGES = list_of(
     lambda text: re.fullmatch("[a-z]{2,3}", text) and len(iso_639_3(text)) == 3,
-    "codes of ISO 639-1 or -3, such as pt,eng",
+    "codes of ISO 639-1 or -3 in lower case, such as pt,eng",
 )._replace(typed=lambda value: [iso_639_3(str(code).strip()) for code in _listed(value) if code])
 MAIL_ADDRESS = Kind(_empty_or(_MAIL_ADDRESS), "empty, or a mail address, such as crawl@example.org")
 HTTPS_URL = Kind(
