@@ -92,7 +92,7 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
     if scheme == "file" and Path(unquote(path)).resolve() in own:
         yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
     if settings["FRONTIER_ORDER"] == "language" and not read(settings, "LANGUAGES", list):
-        yield wrong("FRONTIER_ORDER", "any other without LANGUAGES, such as LANGUAGES=pt")
+        yield wrong("FRONTIER_ORDER", "it needs LANGUAGES, such as LANGUAGES=pt")
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")
