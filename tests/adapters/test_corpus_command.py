@@ -94,6 +94,9 @@ def test_files_of_a_store_are_read_there_with_their_log(scrapy: Scrapy, tmp_path
     done = scrapy("corpus", f"file://{store}/", "-o", str(folder))
     assert (done.returncode, done.stderr) == (0, "")
     assert len([*rows_of(folder)]) == len(PAGES), "one is superseded"
+    assert list(store.parent.rglob("*.warc.gz"))
+    done = scrapy("corpus", f"file://{store.parent}", "-o", str(tmp_path / "none"))
+    assert done.stderr == f"file://{store.parent} has no files *.warc.gz\n"
     done = scrapy("corpus", f"file://{store}/hub-1", "-o", str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"file://{store}/hub-1 has no files *.warc.gz\n"

@@ -44,6 +44,20 @@ def test_hosts_as_csv_and_summary_as_json(scrapy: Scrapy, folder: Path) -> None:
     assert not (folder / "report").exists()
 
 
+def test_page_requisites_have_a_line_and_are_among_the_kept(scrapy: Scrapy, folder: Path) -> None:
+    (log,) = folder.iterdir()
+    log.with_suffix(".jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    counts = {"pending": 3, "kept/reset": 2, "requisites/2xx": 4, "requisites/dns": 1}
+    report = {"crawl": CRAWL, "finish_reason": "finished", "counts": counts}
+    (folder / "report.json").write_text(json.dumps(report))
+    done = scrapy("report", str(folder))
+    assert done.stdout.splitlines()[-2:] == [
+        "URLs queued: 3, of these 2 kept for a later try",
+        "Page requisites: 5 (2xx 4, dns 1)",
+    ]
+
+
 def test_what_has_left_for_a_store_is_in_the_report(scrapy: Scrapy, tmp_path: Path) -> None:
     store, job, here = (tmp_path / name for name in ("store", "job", "here"))
     (warc,) = write(store, [capture(EXCHANGES["plain"])])
@@ -61,8 +75,11 @@ def test_what_has_left_for_a_store_is_in_the_report(scrapy: Scrapy, tmp_path: Pa
     done = scrapy("report", str(job), "--json", "--tokens")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["pages_answered"] == 2
+    other = CRAWL.replace("2026", "2025")
+    (store / f"crawl-{other}-00001.jsonl.gz").write_bytes(gzip.compress(b""))
     done = scrapy("report", f"file://{store}", "--json", "-o", str(tmp_path / "page"))
-    assert (done.returncode, done.stderr) == (0, "")
+    also = f"Reports on crawl {CRAWL}; file://{store} also has another crawl: --crawl {other}\n"
+    assert (done.returncode, done.stderr) == (0, also)
     assert json.loads(done.stdout)["pages_answered"] == 1
     assert (tmp_path / "page" / "index.html").exists()
     store.rename(tmp_path / "away")

@@ -303,6 +303,22 @@ def test_an_unwritable_folder_ends_the_crawl_at_its_start(
     asyncio.run(pipeline.close_spider())  # Scrapy calls it also after open_spider has failed
 
 
+def test_a_requisite_that_is_answered_after_the_archive_is_closed_is_fetched_again(
+    tmp_path: Path,
+) -> None:
+    pipeline = WarcPipeline.from_crawler(crawler_for(tmp_path))
+
+    async def go() -> None:
+        await pipeline.open_spider()
+        await pipeline.requisite_fetched(page_of("in.png"))
+        await pipeline.close_spider()
+        with pytest.raises(NotArchived):
+            await pipeline.requisite_fetched(page_of("late.png"))
+
+    asyncio.run(go())
+    assert types(tmp_path).count("response") == 1
+
+
 def test_a_full_disk_ends_the_crawl_with_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,10 +21,12 @@ def test_each_problem_prints_one_line(scrapy: Scrapy, tmp_path: Path) -> None:
     (good,) = write(tmp_path, [capture(EXCHANGES["plain"])])
     torn, absent = tmp_path / "torn.warc.gz", tmp_path / "absent.warc.gz"
     torn.write_bytes(good.read_bytes()[:-9])
-    done = scrapy("warccheck", str(good), str(torn), str(absent))
+    os.mkfifo(pipe := tmp_path / "pipe.warc.gz")
+    done = scrapy("warccheck", str(good), str(torn), str(absent), str(pipe))
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert [line.partition(": ")[0] for line in lines] == [str(torn), str(absent)]
+    files = [line.partition(": ")[0] for line in lines]
+    assert files == [str(torn), str(absent), f"{pipe} is a pipe"]
     assert "the last record is cut" in lines[0]
     assert "No such file" in lines[1]
     assert done.stderr == ""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pytest
@@ -350,6 +350,27 @@ def test_torn_absent_and_foreign_archives_cost_only_their_pages(tmp_path: Path) 
     for path in (torn, text, tmp_path / "absent"):
         found = read_task(Task(path, [Place("http://a.com/", 0)] * 2, True, "a.com"))
         assert (found.pages, found.unread) == (0, 2)
+
+
+class Counted(io.BytesIO):
+    """A file that is no path, and counts what is read of it."""
+
+    bytes_read = 0
+
+    def open(self, _mode: str) -> Counted:
+        return self
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.bytes_read += len(data)
+        return data
+
+
+def test_a_wrong_offset_costs_no_search_of_the_file() -> None:
+    file = Counted(gzip.compress(b"WARC/1.1\r\n" * 1000, 0) * 1000)
+    found = read_task(Task(cast("Path", file), [Place("http://a.com/", 5)], True, "a.com"))
+    assert found.unread == 1
+    assert file.bytes_read < 10_000
 
 
 def test_the_log_of_a_running_or_killed_crawl_outlasts_its_time_series(

@@ -175,10 +175,12 @@ async def test_what_a_store_does_not_take_stays_and_goes_with_the_next_run(
 async def test_a_file_whose_name_the_store_has_for_another_stays_and_ends_in_an_error(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, fine = run.archive(), run.archive()
+    path, removed, fine = run.archive(), run.archive(), run.archive()
     index = index_path(path)
     (run.there / index.name).write_bytes(b"other")
+    (run.there / removed.name).write_bytes(b"other")
     assert await run.round()
+    removed.unlink()  # by the user, who has read the error
     run.extension.spider_opened()
     await run.end()
     assert (run.there / index.name).read_bytes() == b"other"
@@ -187,6 +189,7 @@ async def test_a_file_whose_name_the_store_has_for_another_stays_and_ends_in_an_
     assert not fine.exists()
     assert caplog.text.count(f"{index.name} is there already, with other content") == 1
     assert run.crawl.fatal_error.startswith("ARCHIVE_STORE: 1 file (")
+    assert run.crawl.fatal_error.endswith(f") not sent: they stay in {run.here}")
 
 
 async def test_nothing_leaves_after_the_frontier_has_failed(run: Run) -> None:

@@ -46,6 +46,8 @@ def test_reading_goes_on_after_a_broken_part(tmp_path: Path, parts: list[bytes])
     (one, at, *rest) = found(tmp_path, first + second[:-40] + third + fourth)
     assert (one, rest[-1]) == ("0", "3")
     assert found(tmp_path, first + second[:-9]) == ["0", (len(first), "the last record is cut")]
+    (at, *rest) = found(tmp_path, b"?" + first[1:] + second + third)
+    assert (at[0], rest) == (0, ["1", "2"])
     assert found(tmp_path, b"") == []
 
 

@@ -73,6 +73,7 @@ def test_shares() -> None:
         pytest.param(random.Random(1).randbytes(999).hex(), id="hexadecimal digits"),
         pytest.param("drwxr-xr-x root/root 4096 usr/lib\n" * 30, id="a directory"),
         pytest.param("😀👍 " * 200, id="emoji"),
+        pytest.param(random.Random(6).randbytes(9999).decode("latin-1"), id="no text"),
     ],
 )
 def test_no_language(text: str) -> None:

@@ -196,7 +196,7 @@ MODEL = "empty, or the file of a fastText model of languages"
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"FRONTIER_ORDER": "language"}, "any other without LANGUAGES, such as LANGUAGES=pt"),
+        ({"FRONTIER_ORDER": "language"}, "it needs LANGUAGES, such as LANGUAGES=pt"),
         ({"FRONTIER_ORDER": "language", "LANGUAGES": "pt"}, ""),
         ({"LANGUAGES": "pt,xyz"}, "the model of languages has no xyz"),
         ({"LANGUAGE_MODEL": __file__, "LANGUAGES": "pt"}, f"{MODEL}; it cannot be loaded"),
@@ -422,8 +422,12 @@ def test_where_a_store_may_be() -> None:
 
 def test_a_store_is_another_folder(tmp_path: Path) -> None:
     """Sent and deleted, a file would be gone."""
-    (line,) = problems(ARCHIVE_STORE=f"file://{tmp_path}/", WARC_DIR=tmp_path)
-    assert line.endswith(" cannot be used: another folder than WARC_DIR and REPORT_DIR")
+    warc = tmp_path / "a b"
+    warc.mkdir()
+    (tmp_path / "link").symlink_to(warc)
+    for same in ("a%20b/", "link", "link/../a%20b"):
+        (line,) = problems(ARCHIVE_STORE=f"file://{tmp_path}/{same}", WARC_DIR=warc)
+        assert line.endswith(" cannot be used: another folder than WARC_DIR and REPORT_DIR")
 
 
 def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -85,12 +87,12 @@ def _conflicts(settings: BaseSettings) -> Iterator[str]:
         yield wrong("SCHEDULER", f"{_OURS}, or a class made from it")
     if read(settings, "LIVE", int) and settings.get("LOG_FILE") and not jobdir:
         yield wrong("LIVE", "with LOG_FILE it needs a JOBDIR, which keeps the token out of the log")
-    for folder in (warc_folder(settings), report_folder(settings)):
-        if folder.absolute().as_uri() == str(settings.get("ARCHIVE_STORE")).rstrip("/"):
-            yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
-            break
+    scheme, _, path, _, _ = urlsplit(str(settings.get("ARCHIVE_STORE")))
+    own = {warc_folder(settings).resolve(), report_folder(settings).resolve()}
+    if scheme == "file" and Path(unquote(path)).resolve() in own:
+        yield wrong("ARCHIVE_STORE", "another folder than WARC_DIR and REPORT_DIR")
     if settings["FRONTIER_ORDER"] == "language" and not read(settings, "LANGUAGES", list):
-        yield wrong("FRONTIER_ORDER", "any other without LANGUAGES, such as LANGUAGES=pt")
+        yield wrong("FRONTIER_ORDER", "it needs LANGUAGES, such as LANGUAGES=pt")
     if settings.get("CLUSTER"):
         if jobdir and settings["FRONTIER_STORE"] != "disk":
             yield wrong("FRONTIER_STORE", "'disk' for a hub of the CLUSTER")

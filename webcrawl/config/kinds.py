@@ -391,7 +391,7 @@ LANGUAGE_MODEL = Kind(
     where(lambda value: not value or (isinstance(value, str) and Path(value).is_file())),
     "empty, or the file of a fastText model of languages",
 )
-LANGUAGES = Kind(_languages, "codes of ISO 639-1 or -3, such as pt,eng")
+LANGUAGES = Kind(_languages, "codes of ISO 639-1 or -3 in lower case, such as pt,eng")
 MAIL_ADDRESS = Kind(
     where(lambda value: not value or _MAIL_ADDRESS.fullmatch(value)),
     "empty, or a mail address, such as crawl@example.org",

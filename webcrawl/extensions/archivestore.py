@@ -119,8 +119,10 @@ class ArchiveStore:
         if left := await self._do(self._left):
             problem = (
                 f"ARCHIVE_STORE: {counted(len(left), 'file')} ({size_text(sum(left))}) not sent:"
-                f" they stay in {self._warc_dir}, and the same command sends them"
+                f" they stay in {self._warc_dir}"
             )
+            if not self._refused:
+                problem += ", and the same command sends them"
             report_error(self._crawler, problem)
 
     async def _send_each(self) -> None:
@@ -273,8 +275,7 @@ class ArchiveStore:
     def _left(self) -> list[int]:
         """The sizes of the files that the store has not."""
         files = self._finished(is_end=True)
-        left = {file.path for file in files if file.name not in self._sent} | self._refused
-        return [path.stat().st_size for path in left]
+        return [file.path.stat().st_size for file in files if file.name not in self._sent]
 
 
 def _stem(path: Path) -> str:

@@ -25,6 +25,7 @@ is right. Of 364 pages of other manuals, which settled nothing, 357 have their f
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from html import unescape
@@ -46,6 +47,7 @@ LABELS_MAX: Final = 10_000  # GlotLID has 2,100
 # Of a window. Hexadecimal digits, lists of packages and program text have 0.15 to 0.43.
 SCORE_MIN: Final = 0.45
 _CAPITALS: Final = bytes(range(ord("A"), ord("Z") + 1))
+_BINARY: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")  # no text: an image sent as HTML
 _NO_LETTERS: Final = bytes({*range(256)} - {*_CAPITALS, *_CAPITALS.lower()})
 
 
@@ -116,7 +118,7 @@ class Detector:
             size = sum(map(str.isalpha, window))
             total += size
             for found in self._find(_normalized(window)):  # one, or none if the model knows no word
-                if size and found["score"] >= SCORE_MIN:
+                if size and found["score"] >= SCORE_MIN and not _BINARY.search(window):
                     code = iso_639_3(found["lang"])
                     letters[code] += size
                     votes[code] += size * found["score"]

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
-from webcrawl.warc.reader import Broken, Record, read_records
+from webcrawl.warc.reader import Broken, Record, read_records, records_at
 
 _HOPS = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE)
 _OF_PAGE = b"fetchTimeMs:"  # in the metadata of a page or requisite, not in that of a robots.txt
@@ -91,7 +91,7 @@ def crawls_of(path: Openable) -> list[str]:
     """
     try:
         with path.open("rb") as file:
-            first = next(read_records(file), None)
+            first = next(records_at(file), None)
     except FileNotFoundError:
         return []
     if not isinstance(first, Record) or first.type != "warcinfo":

@@ -50,8 +50,14 @@ _CLIENT: Final[Any] = {
     "connect_timeout": timedelta(seconds=10),
     "timeout": timedelta(seconds=60),  # of a request: 140 kB/s for a part
 }
-_RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
-_RETRIES_AT_START: Final[Any] = {"max_retries": 1, "retry_timeout": timedelta(seconds=10)}
+_CONFIG: Final[Any] = {
+    "client_options": _CLIENT,
+    "retry_config": {"max_retries": 3, "retry_timeout": timedelta(seconds=30)},
+}
+_CONFIG_AT_START: Final[Any] = {  # the user waits for an answer
+    "client_options": _CLIENT | {"timeout": timedelta(seconds=15)},
+    "retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=10)},
+}
 _OF_SERVER = re.compile(r"<Code>(\w+)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
 _OF_REQUEST = re.compile(r"Generic \w+ error: |.*Error performing .*? - ")
 
@@ -72,7 +78,6 @@ class Objects:
     """The objects of the store at `url`. ObjectsError."""
 
     def __init__(self, url: str, *, is_start: bool = False) -> None:
-        """`is_start`: the user waits for an answer."""
         self._url = url
         scheme, _, path, _, _ = urlsplit(url)
         self._folder = Path(unquote(path)) if scheme == "file" else None
@@ -83,8 +88,7 @@ class Objects:
                 self._disk = self._folder.stat().st_dev
                 self._store: Any = from_url(url)
             else:
-                retries = _RETRIES_AT_START if is_start else _RETRIES
-                self._store = from_url(url, client_options=_CLIENT, retry_config=retries)
+                self._store = from_url(url, **(_CONFIG_AT_START if is_start else _CONFIG))
 
     def probe(self) -> None:
         """Whether objects can be written, looked at and deleted."""
@@ -236,7 +240,7 @@ def _line(error: Exception) -> str:
     if said := _OF_SERVER.search(text):
         return ": ".join(filter(None, said.groups())).strip()
     text = _OF_REQUEST.sub("", text.partition("\n")[0])
-    return re.sub(r"\?\S*", "", text).strip()[:300] or type(error).__name__
+    return re.sub(r"\?\S*", "", text).strip(" :")[:300] or type(error).__name__
 
 
 def _size_and_etag(path: Path) -> tuple[int, str]:

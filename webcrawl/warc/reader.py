@@ -95,7 +95,7 @@ def read_records(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Rec
     """
     at, end = file.tell(), file.seek(0, os.SEEK_END)
     file.seek(at)
-    is_gzip = is_packed(file)
+    is_gzip = is_packed(file) or (not _is_plain(file) and _next_member(file, at) is not None)
     read, next_start = (_packed, _next_member) if is_gzip else (_plain, _next_plain)
     again_bytes = end  # that may be searched a second time
     while at < end:
@@ -108,7 +108,7 @@ def read_records(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Rec
             again_bytes -= failed_at - at
             file.seek(at)
             start = file.read(20)
-            following = next_start(file, at + 1 if again_bytes > 0 else failed_at)
+            following = next_start(file, at + 1 if again_bytes >= 0 else failed_at)
             why = "the last record is cut" if following is None else "damaged"
             if not start.startswith(_MAGIC[:2] if is_gzip else (b"WARC/", b"warc/")):
                 why = f"no WARC record begins with {start!r}"
@@ -116,12 +116,27 @@ def read_records(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Rec
             at = end if following is None else following
 
 
+def records_at(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Record | Broken]:
+    """As `read_records`, but up to the first part that is no record: nothing is searched, so a
+    wrong offset costs no more than a right one.
+    """
+    return (_packed if is_packed(file) else _plain)(file, start_bytes)
+
+
 def is_packed(file: BinaryIO) -> bool:
     """Whether a gzip member begins at the position of `file`, which stays."""
+    return _start(file, 2) == _MAGIC[:2]
+
+
+def _is_plain(file: BinaryIO) -> bool:
+    return _start(file, 5).upper() == b"WARC/"
+
+
+def _start(file: BinaryIO, size: int) -> bytes:
     at = file.tell()
-    start = file.read(2)
+    start = file.read(size)
     file.seek(at)
-    return start == _MAGIC[:2]
+    return start
 
 
 def _packed(file: BinaryIO, start_bytes: int) -> Iterator[Record | Broken]:
@@ -157,11 +172,13 @@ def _plain(file: BinaryIO, start_bytes: int) -> Iterator[Record | Broken]:
     while True:
         file.seek(at)
         head = file.read(4096)
+        if not _VERSION.match(head):
+            return
         while not (head_end := _HEAD_END.search(head)) and len(head) < _HEAD_MAX:
             if not (more := file.read(_PIECE)):
                 return
             head += more
-        if head_end is None or not _VERSION.match(head):
+        if head_end is None:
             return
         head = head[: head_end.end()]
         block_at = at + len(head)

@@ -20,6 +20,7 @@ from pathlib import Path
 import duckdb
 import msgspec
 
+from webcrawl.base.textfile import NotAFile, open_file
 from webcrawl.crawllog.files import log_files
 from webcrawl.tools.corpus.outputs import PARTS, Filters, Texts, stem_of, write_file, write_hosts
 from webcrawl.tools.corpus.parts import (
@@ -83,8 +84,10 @@ def plan_of(
     found: dict[str, tuple[str, int]] = {}
     for path in warcs:
         try:
-            with path.open("rb"):
+            with path.open("rb") if isinstance(path, StoredFile) else open_file(path):
                 size_bytes = size_of(path)
+        except NotAFile as error:
+            raise CorpusError(str(error)) from None
         except OSError as error:
             raise CorpusError(f"{path}: {error.strerror}") from None
         stem = stem_of(path.name)

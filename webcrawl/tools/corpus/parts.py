@@ -30,7 +30,7 @@ from webcrawl.tools.corpus.texts import as_member
 from webcrawl.tools.stored import StoredFile, size_of
 from webcrawl.warc.captures import Archived, captures, crawls_of
 from webcrawl.warc.index import index_path
-from webcrawl.warc.reader import Broken, Record, read_records
+from webcrawl.warc.reader import Broken, Record, read_records, records_at
 
 PART_BYTES = 16 << 20  # small, so that all cores end at about the same time
 RECORD_MAX = 16 << 20  # bytes of a record; of a longer one its start is read
@@ -120,8 +120,8 @@ def _offsets(index: Path | StoredFile) -> Iterator[int]:
 
 def _is_capture(file: BinaryIO, offset: int) -> bool:
     file.seek(offset)
-    record = next(read_records(file), None)
-    return isinstance(record, Record) and record.is_answer and record.offset == offset
+    record = next(records_at(file), None)
+    return isinstance(record, Record) and record.is_answer
 
 
 def write_part(part: Part, folder: Path, options: Options) -> Counts:

@@ -181,5 +181,9 @@ def _write(path: str, lines: Iterable[str]) -> None:
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         return
-    with open(path, "w", encoding="utf-8") as out:
-        out.writelines(lines)
+    try:
+        with open(path, "w", encoding="utf-8") as out:
+            out.writelines(lines)
+    except OSError as error:
+        error.filename = path  # a full disk has none
+        raise

@@ -25,7 +25,7 @@ from webcrawl.tools.stored import StoredFile
 from webcrawl.tools.words import count_tokens
 from webcrawl.warc.files import OPEN
 from webcrawl.warc.payload import message_of
-from webcrawl.warc.reader import Broken, Record, read_records
+from webcrawl.warc.reader import Broken, Record, records_at
 
 RECORD_MAX = 64 << 20  # bytes of a record that are read
 PAGES_A_TASK = 500
@@ -136,7 +136,7 @@ def read_task(task: Task) -> Found:
 
 def _read_page(file: BinaryIO, place: Place, task: Task, found: Found) -> None:
     file.seek(place.offset)
-    records = map(_whole, read_records(file, RECORD_MAX))
+    records = map(_whole, records_at(file, RECORD_MAX))
     record = next(records)
     is_revisit = record.type == "revisit"
     payload, content_type = b"", ""

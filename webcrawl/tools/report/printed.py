@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from webcrawl.base.wording import counted, printable, size_text
+from webcrawl.base.wording import by_reason, counted, printable, size_text
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.tools.report.archive import Found, archived_pages, read_archive
 from webcrawl.tools.report.columns import WORDS
@@ -22,6 +22,7 @@ from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page
 from webcrawl.tools.report.report import Report, make_report, open_crawl
+from webcrawl.tools.report.summary import counts_of
 from webcrawl.tools.report.tables import Table
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
@@ -34,8 +35,9 @@ def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> 
     """
     if folder.others:
         others = f"{len(folder.others)} other crawls" if len(folder.others) > 1 else "another crawl"
+        where = folder.report_dir if folder.jobdir or not folder.store else folder.store
         print(
-            f"Reports on crawl {folder.crawl}; {folder.report_dir} also has {others}: --crawl"
+            f"Reports on crawl {folder.crawl}; {where} also has {others}: --crawl"
             f" {folder.others[-1]}",
             file=sys.stderr,
         )
@@ -84,6 +86,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
         "reasons": {
             f"{r['ended_as']}/{r['reason']}": r["urls"] for r in report.tables["reasons"].records()
         },
+        "page_requisites": counts_of(report.state, "requisites"),
         "walls": {service: count for service, count, _ in report.walls},
         "questions": {r["figure"]: r["value"] for r in report.tables["questions"].records()},
         "unreadable_lines": report.unreadable,
@@ -93,7 +96,7 @@ def summary_of(report: Report, path: Path) -> dict[str, Any]:
 
 
 def lines_of(report: Report) -> list[str]:
-    """The ten most useful lines, one about bot walls, and one about --in-degree."""
+    """The ten most useful lines, one about page requisites, bot walls, and --in-degree each."""
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
     codes = most_of(
@@ -120,6 +123,8 @@ def lines_of(report: Report) -> list[str]:
         f"Largest hosts: {largest or 'none'}",
         f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
     ]
+    if requisites := counts_of(report.state, "requisites"):
+        lines.append(f"Page requisites: {by_reason(requisites)}")
     if report.walls:
         walls = ", ".join(
             f"{service} {count:,} (on {counted(hosts, 'host')})"

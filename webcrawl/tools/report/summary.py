@@ -43,6 +43,8 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
     (links,) = one(log, "SELECT coalesce(sum(links), 0) FROM line WHERE kind = 'page'")
     (domains,) = one(log, "SELECT count(DISTINCT domain) FROM site SEMI JOIN answered USING (host)")
     (pending,) = one(log, "SELECT count(*) FROM waiting")
+    if state.counts:  # of requisites too, as those that are pending
+        kept = sum(counts_of(state, "kept").values())
     elapsed_s = elapsed(log, state)
     return {
         "elapsed_s": elapsed_s,
@@ -65,6 +67,13 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         "urls_kept_for_a_later_try": kept,
         "urls_pending": pending or state.counts.get("pending", 0),
     }
+
+
+def counts_of(state: CrawlState, family: str) -> Counter[str]:
+    """The counts of the names `family/...`, by what is behind the slash."""
+    begin = f"{family}/"
+    counts = state.counts.items()
+    return Counter({n.removeprefix(begin): int(c) for n, c in counts if n.startswith(begin) and c})
 
 
 def elapsed(log: duckdb.DuckDBPyConnection, state: CrawlState) -> float:
@@ -145,15 +154,11 @@ def reasons(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         GROUP BY ALL ORDER BY 3 DESC, 1"""
     ).fetchall()
     logged = {reason for reason, _, _ in rows}
-    refused: Counter[str] = Counter()
-    for name, count in state.counts.items():
-        reason = name.removeprefix("dropped/")
-        if reason not in (name, *logged):
-            refused[reason] = int(count)
+    refused = counts_of(state, "dropped")
     return listed(
         "reasons",
         ("reason", "ended_as", "urls"),
-        [*rows, *((reason, "refused", n) for reason, n in refused.most_common() if n)],
+        [*rows, *((why, "refused", n) for why, n in refused.most_common() if why not in logged)],
     )
 
 

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from webcrawl.base.textfile import open_file
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import transfer_codings
 from webcrawl.tools.warccheck.indexcheck import IndexCheck
@@ -121,12 +122,12 @@ def check(path: Path) -> list[str]:
     """The problems of a file, plain or with one gzip member per record. Empty for a good file.
 
     Each is one line that begins with the record's offset. If the index NAME.cdxj is beside the
-    file, its problems too. OSError.
+    file, its problems too. OSError, NotAFile.
     """
     problems: list[str] = []
     file = _File()
     index = IndexCheck(path)
-    with path.open("rb") as warc:
+    with open_file(path) as warc:
         for number, record in enumerate(read_records(warc, MAX_RECORD)):
             if isinstance(record, Broken):
                 problems.append(f"{record.offset}: {record.why}")

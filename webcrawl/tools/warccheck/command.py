@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from webcrawl.base.textfile import NotAFile
 from webcrawl.tools import command
 from webcrawl.tools.warccheck.check import check
 
@@ -23,6 +24,9 @@ class Command(command.Command):
                 problems = check(Path(name))
             except OSError as error:
                 problems = [error.strerror or str(error)]
+            except NotAFile as error:
+                print(error)
+                problems, self.exitcode = [], 1
             for problem in problems:
                 print(f"{name}: {problem}")
                 self.exitcode = 1
