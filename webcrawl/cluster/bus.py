@@ -45,7 +45,8 @@ from webcrawl.cluster.address import Address, BusServer
 from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
-logging.getLogger("nats.aio.client").disabled = True  # faults are told by our own lines
+# Faults are told by our own lines. Scrapy enables a logger again that is disabled.
+logging.getLogger("nats.aio.client").setLevel(logging.CRITICAL)
 
 CONNECT_S: Final = 3.0  # to one server
 CLOSE_S: Final = 1.0
