@@ -110,9 +110,9 @@ def test_a_disk_that_fills_while_the_store_is_away_pauses_the_crawl(
         crawl.until("bytes free: the crawl pauses\n")
         way.is_away = False
         result = crawl.wait()
-        assert result.log.count("the crawl pauses until") == 1
-        assert result.log.count("The disk has room again after") == 1
-        assert result.output.count("--- the crawl continues") == 1
+        pauses = result.log.count("the crawl pauses until")  # the last files may fill it again
+        assert result.log.count("The disk has room again after") == pauses
+        assert "--- the crawl continues" in result.output
         assert (tmp_path / "small.left").read_text() == ""
         fetch(objects, tmp_path / "warc")
         assert_one_crawl(web, result, UNDER_WAY_MAX)

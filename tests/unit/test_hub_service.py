@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from scrapy.utils.log import configure_logging
 
 from webcrawl.cluster import bus
 from webcrawl.cluster.bus import BusError
@@ -88,4 +89,5 @@ async def test_a_hub_ends_though_nats_py_swallows_a_cancellation(
 
 def test_nats_py_prints_no_traceback_into_the_log() -> None:
     assert bus
+    configure_logging(install_root_handler=False)  # it enables all loggers
     assert not logging.getLogger("nats.aio.client").isEnabledFor(logging.CRITICAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from math import inf
 
 import pytest
@@ -39,15 +40,10 @@ PAGE = "http://site.test/"
 ANSWERED = Fetched(200, 0.0, 0.0)
 
 
-class Others:
+def hub_of(own: int, host: str) -> int | None:
     """Hosts whose name begins with "s" are of hub 0, all others of hub 1."""
-
-    def __init__(self, own: int) -> None:
-        self.own = own
-
-    def hub_of(self, host: str) -> int | None:
-        hub = int(not host.startswith("s"))
-        return None if hub == self.own else hub
+    hub = int(not host.startswith("s"))
+    return None if hub == own else hub
 
 
 class Crawl:
@@ -55,7 +51,7 @@ class Crawl:
 
     def __init__(self, order: str = "level", *, hub: int | None = None, cap: int = 0) -> None:
         self.policy = Policy(politeness=Politeness(delay_s=0.0, ip_delay_s=0.0), retry_times=0)
-        partition = Others(hub) if hub is not None else None
+        partition = partial(hub_of, hub) if hub is not None else None
         ordering, caps = ORDERINGS[order](), Caps(per_host=cap)
         self.state = CrawlState(
             Store(None), self.policy, ordering=ordering, caps=caps, partition=partition

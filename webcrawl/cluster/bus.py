@@ -46,7 +46,7 @@ from webcrawl.frontier.store import StoreError
 
 logger = logging.getLogger(__name__)
 # Faults are told by our own lines. Scrapy enables a logger again that is disabled.
-logging.getLogger("nats.aio.client").setLevel(logging.CRITICAL)
+logging.getLogger("nats.aio.client").setLevel(logging.CRITICAL + 1)
 
 CONNECT_S: Final = 3.0  # to one server
 CLOSE_S: Final = 1.0
