@@ -89,5 +89,5 @@ async def test_a_hub_ends_though_nats_py_swallows_a_cancellation(
 
 def test_nats_py_prints_no_traceback_into_the_log() -> None:
     assert bus
-    configure_logging(install_root_handler=False)  # it enables all loggers
+    configure_logging({"LOG_INSTALL_ROOT_HANDLER": False})  # it enables all loggers
     assert not logging.getLogger("nats.aio.client").isEnabledFor(logging.CRITICAL)
