@@ -73,18 +73,18 @@ def hosts_serving(folder: Path, healthy: int, hostile: int) -> Iterator[tuple[Ho
 def test_they_hold_back_no_other_host_and_not_the_end(tmp_path: Path) -> None:
     """After Ctrl-C, the next run reads them."""
     settings = SETTINGS | {"JOBDIR": tmp_path / "job"}
-    with hosts_serving(tmp_path, healthy=10, hostile=8) as (hosts, seeds):
+    with hosts_serving(tmp_path, healthy=10, hostile=20) as (hosts, seeds):
         first = Crawl(tmp_path / "first", seeds, **settings)
         first.until_true(lambda: len(hosts.urls(1)) == 10 * PAGES)
-        assert len(hosts.urls(2)) < 8 * PAGES, "their pages take much longer"
-        first.until_true(lambda: len(hosts.urls(2)) >= 8)
+        assert len(hosts.urls(2)) < 20 * PAGES, "their pages take much longer"
+        first.until_true(lambda: len(hosts.urls(2)) >= 20)
         first.interrupt()
         result = first.wait()
         assert_clean(result)
         assert (result.exit_code, result.report["finish_reason"]) == (0, "shutdown")
         assert set(hosts.urls(1).values()) == {1}
         left = result.report["counts"]["pending"]
-        assert left > 4, "few of them were read in the meantime"
+        assert left > 10, "few of them were read in the meantime"
         hosts.large_pages = b""
         asked_first = hosts.sent.copy()
         hosts.sent.clear()
@@ -92,8 +92,8 @@ def test_they_hold_back_no_other_host_and_not_the_end(tmp_path: Path) -> None:
     assert_clean(result)
     assert (result.exit_code, result.report["finish_reason"]) == (0, "finished")
     again = asked_first & hosts.sent
-    assert 4 < again.total() <= 8
+    assert 5 < again.total() <= 20  # the others were read in the 5 s that the end may take
     assert all(url.startswith("http://127.0.2.") for url in again)
     counts = result.report["counts"]
-    assert counts["crawled"] == 18 * PAGES
+    assert counts["crawled"] == 30 * PAGES
     assert counts["pending"] == counts["parser_failed"] == 0
