@@ -167,7 +167,7 @@ class Mailbox:
         self.inbox: dict[int, int] = {int(k): v for k, v in inbox.items()}
         self._began = int(time) * JUMP
         self._jumps_min = int(store.resumed)
-        self._last: dict[int, int] = {}  # by hub: the number of its last mail of this run
+        self._sent_to: set[int] = set()  # the hubs that this run has sent mail to
         self.robots_tasks: set[str] = set()
         self._unwritten: dict[int, list[Mail]] = {}  # by hub
 
@@ -184,11 +184,12 @@ class Mailbox:
     def send(self, hub: int, mail: Mail) -> None:
         """Write `mail` with the next commit."""
         first, last = self.outbox.get(hub, NO_MAIL)
-        if hub not in self._last:
+        if hub not in self._sent_to:
+            self._sent_to.add(hub)
             jumps = max(-(-(self._began - last) // JUMP), self._jumps_min)
             first = first if first <= last else last + jumps * JUMP + 1
             last += jumps * JUMP
-        self._last[hub] = last = last + 1
+        last += 1
         self.outbox[hub] = first, last
         unwritten = self._unwritten.setdefault(hub, [])
         unwritten.append(mail)
