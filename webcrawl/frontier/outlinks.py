@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from webcrawl.frontier.lease import LAST_REQUISITE, LISTED, REQUISITE, Link
 from webcrawl.frontier.requisites import NAME_END
 from webcrawl.frontier.sitemapnames import host_of_naming
@@ -132,13 +130,13 @@ class Outlinks:
         kind = min(page.sitemap, REQUISITE + 1) - 1
         if kind < LAST_REQUISITE:
             return []
-        return self._requisites(urls, Link(page.url, page.host, page.depth, sitemap=kind))
+        return self._requisites(urls, page, kind, 0)
 
     def of_moved_requisite(self, url: str, requisite: Link) -> list[Link]:
         """The link of a redirect from `requisite` to `url`, as `of_requisites`."""
-        return self._requisites((url,), replace(requisite, redirects=requisite.redirects + 1))
+        return self._requisites((url,), requisite, requisite.sitemap, requisite.redirects + 1)
 
-    def _requisites(self, urls: Sequence[str], like: Link) -> list[Link]:
+    def _requisites(self, urls: Sequence[str], page: Link, kind: int, redirects: int) -> list[Link]:
         names = [url + NAME_END for url in urls]
         links = []
         for name in names if self.url_cache is None else self.url_cache.maybe_new(names):
@@ -147,8 +145,7 @@ class Outlinks:
             if reason := self._scope.denies(url, host):
                 self.requisites["scope_" + reason] += 1
                 continue
-            kind, redirects = like.sitemap, like.redirects
-            links.append(Link(url, host, like.depth, redirects, like.url, sitemap=kind))
+            links.append(Link(url, host, page.depth, redirects, page.url, sitemap=kind))
         return links
 
     def _links_to(self, urls: Sequence[str], page: Link, depth: int, redirects: int) -> list[Link]:
