@@ -106,12 +106,13 @@ class Scheduler(BaseScheduler):
         follow = read(settings, "FOLLOW_LINKS", bool)
         outlinks = build.outlinks_from(settings, frontier.counters.dropped, scope, rules)
         outlinks.requisites = frontier.counters.requisites
-        # Only a spider that makes pages of all URLs can do something with those of a sitemap.
+        # Only a spider that makes pages of all URLs can do something with those of a sitemap, and
+        # with the files that a page shows.
         spider: Any = crawler.spider
-        outlinks.reads_sitemaps &= hasattr(type(spider), "large_bodies")
-        outlinks.reads_sitemaps &= not build.is_debugging(crawler)
+        makes_pages = hasattr(type(spider), "large_bodies")
+        outlinks.reads_sitemaps &= makes_pages and not build.is_debugging(crawler)
         sitemaps = requisites = None
-        if hasattr(type(spider), "large_bodies"):
+        if makes_pages:
             requisites = Requisites(crawler, outlinks, spider.bodies, spider.large_bodies).outcome
         if outlinks.reads_sitemaps:
             guesses = build.guesses_sitemaps(settings)
