@@ -82,7 +82,7 @@ class Fetcher:
                             await self._wake.wait()
 
     async def _take(self) -> int:
-        """Acquire leases of both lanes; how many."""
+        """Acquire leases of all lanes; how many."""
         count = 0
         for lane in Lane:
             if (room := LEASES_MAX - len(self.held)) <= 0:

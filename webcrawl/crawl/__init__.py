@@ -4,6 +4,7 @@
 - `page_fetch`: `PageFetch`, a lease on its way through Scrapy, and the one key of `request.meta`
 - `spidermiddleware`: takes a page's outlinks and ends its page fetch
 - `outcomes`: how each end of a Request becomes one outcome of its lease
+- `answers`: how an answer becomes a `Page`. `requisites`: the answers that are no pages
 - `reconstruction`: an exchange for an answer that our download handler did not fetch
 - `user_requests`: Requests that a spider or a middleware makes itself
 - `scrapy_private`: the private names of Scrapy that the crawl needs, and what is lost without them

@@ -21,6 +21,8 @@ Read in this order
     visits, visitstate, revisit                  pages that are visited again, and when
     trust                                        whose sitemaps' dates and whose 304s are trusted
     sitemapnames, listed                         which sitemaps are read; what only they gave
+    requisites                                   the files that a page shows
+    languages                                    which hosts have pages in wanted languages
     contents                                     the content-seen test
     mailbox       links and robots.txt that concern hosts of another hub of the crawl
     store         values of the store, which is disk/store
@@ -56,15 +58,17 @@ The life of a lease
               ROBOTS    fetch a robots.txt; before the first page of an origin, and each 24 hours
               HEAD      with HEAD_FIRST only
               SITEMAP   fetch the URL, which is a sitemap
+              REQUISITE fetch the URL, which is a file that a page shows
               PAGE      fetch the page
-              PAGE leases are in the lane PAGES, all others in the lane ADMISSIONS.
+              PAGE leases are in the lane PAGES, all others in the lane ADMISSIONS; but those of
+              a host whose next link is a requisite that goes before pages in REQUISITES.
     outcome   exactly one, made by the caller: Resolved, Unresolved | RobotsFetched, RobotsMoved,
               RobotsUnreachable | Fetched, Failed, Dropped | Returned (not carried out)
     release   takes the lease and its outcome. Clocks start from the answer; the link is finished,
               retried, kept or dropped; the outlinks of a page are queued. Then `place_host` runs.
 
 Glossary
-    admission        the steps beside the pages: RESOLVE, ROBOTS, HEAD, SITEMAP
+    admission        the steps beside the pages: RESOLVE, ROBOTS, HEAD, SITEMAP, REQUISITE
     candidates       links that enter or leave a queue; "funnel" is the statistic of their tests
     cash, credit     the importance that pages give to a queued URL with FRONTIER_ORDER opic, and
                      its record
@@ -77,7 +81,8 @@ Glossary
     host             the host part of a URL; has a politeness clock, a queue, at most one lease
     kept link        a link that failed and is tried again later; queued behind all other links of
                      its host, until the time of its next try or the next run
-    lane             PAGES or ADMISSIONS: each has its own order, limit and concurrency
+    lane             PAGES, ADMISSIONS or REQUISITES: each has its own order, limit and
+                     concurrency
     lease            the right to one request, until it is released
     level            1 plus the words of the URL's path, 10 at most
     number           a link's place in the order of arrival over all hosts

@@ -101,8 +101,8 @@ class Lane(IntEnum):
     """The steps that one `acquire` asks for. Each lane has its own order of hosts."""
 
     PAGES = 0  # PAGE
-    ADMISSIONS = 1  # RESOLVE, ROBOTS, HEAD, SITEMAP
-    REQUISITES = 2  # REQUISITE, and all other steps of hosts whose next link is a requisite
+    ADMISSIONS = 1  # all other steps
+    REQUISITES = 2  # each step of a host whose next link is a requisite with FIRST_PRIORITY
 
 
 class Capture(Struct, frozen=True, array_like=True, gc=False):

@@ -7,6 +7,8 @@ All input is hostile: every reader is linear in its input and raises nothing for
 - `domains`: the registered domain of a host.
 - `page`: from the payload of a page to its links. It calls `charset` (the character set), `links`
   (which elements are links), `markup` (tags and attributes) and `references` (`&amp;`).
+- `requisites`: the files that a page or style sheet shows.
+- `detection`: the language of a text. It is loaded only for LANGUAGES and `scrapy corpus`.
 - `scan/`: the scanner of `markup` in C. It is built as the separate module `webcrawl_scan`.
 - `robots`: the rules of a robots.txt. `jointrules`: those of several names at once.
 """
