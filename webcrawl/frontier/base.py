@@ -200,7 +200,8 @@ class Frontier(ABC):
     is_short -- all pages that the target still needs are under way; False in a worker
     has_spare -- and other pages are ready: a slow one may be ended for another
     is_met -- the target is reached, and no requisite of its pages is ready or waits for a clock
-    has_requisites -- a requisite is the next link of a host in memory, or is leased
+    has_requisites -- a requisite that goes before pages (`requisites.is_first`) is the next link of
+        a host in memory, or is leased
     crawl_id -- of the crawl, the same in all its runs
     log -- the crawl log; None without one, and in a worker
     target -- pages to be answered; 0: no target, or a worker process

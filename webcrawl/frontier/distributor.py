@@ -67,7 +67,8 @@ class Distributor:
         # return them before the next one.
         self.has_newly_waiting = False
         self._changed: set[Host] = set()  # since the last commit: it stores them
-        self.with_requisites: set[Host] = set()  # in memory, and one is the next link, or leased
+        # In memory, and the next link, or the leased one, is a requisite with FIRST_PRIORITY.
+        self.with_requisites: set[Host] = set()
         self.mark_changed = self._changed.add
 
     def host(self, name: str) -> Host:
