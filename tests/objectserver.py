@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import Self
 from urllib.request import Request, urlopen
 
+from tests.contracts.natsserver import free_port
+
 BUCKET = "crawls"
 SECRET = "s3cret-of-the-test"
 
@@ -20,9 +22,7 @@ SECRET = "s3cret-of-the-test"
 @contextmanager
 def s3_server() -> Iterator[int]:
     """A server with an empty bucket; its port. It takes any key."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
+    port = free_port()
     arguments = ["-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

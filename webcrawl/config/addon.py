@@ -35,7 +35,8 @@ class Addon:
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Set the defaults. The event loop that runs already stays: Scrapy refuses another."""
-        # Not above: the process that reads large bodies imports this package without Scrapy.
+        # Not above: the process that reads large bodies imports this package without Scrapy, and
+        # the command line catches Ctrl-C before Scrapy is imported.
         from scrapy.utils.reactor import is_reactor_installed  # noqa: PLC0415
 
         _set_defaults(settings, {"ASYNCIO_EVENT_LOOP"} if is_reactor_installed() else set())

@@ -164,10 +164,9 @@ def list_of(fits_one: Callable[[str], object], allowed: str) -> Kind:
     """A list whose every item passes `fits_one`, which returns something for it or raises."""
 
     def typed(value: Any) -> list[object]:
-        items = _listed(value)
-        if not _is_list(value) or not all(fits_one(str(each).strip()) for each in items if each):
+        if not all(map(fits_one, _texts(value))):
             raise ValueError
-        return items
+        return _listed(value)
 
     return Kind(typed, allowed)
 
@@ -202,6 +201,13 @@ def _listed(value: Any) -> list[object]:
     ]
 
 
+def _texts(value: Any) -> list[str]:
+    """The items as text, without the empty ones. ValueError if `value` is no list."""
+    if not _is_list(value):
+        raise ValueError
+    return [str(each).strip() for each in _listed(value) if each]
+
+
 def _dictionary(value: Any) -> dict[Any, Any]:
     """The dictionary `value`, or the one that it has as JSON. Else TypeError or ValueError."""
     return BaseSettings({"value": value}).getdict("value")
@@ -218,8 +224,8 @@ def _headers(value: Any) -> dict[Any, Any]:
 
 def _languages(value: Any) -> list[str]:
     """The codes of ISO 639-3."""
-    codes = [str(each).strip() for each in _listed(value) if each]
-    if not _is_list(value) or not all(re.fullmatch("[a-z]{2,3}", code) for code in codes):
+    codes = _texts(value)
+    if not all(re.fullmatch("[a-z]{2,3}", code) for code in codes):
         raise ValueError
     named = [iso_639_3(code) for code in codes]
     if any(len(code) != 3 for code in named):
@@ -339,10 +345,8 @@ def _proxy(value: Any) -> Any:
 
 
 def _indexes(value: Any) -> list[object]:
-    if not _is_list(value):
-        raise ValueError
     try:
-        sources_of([str(each).strip() for each in _listed(value) if each])
+        sources_of(_texts(value))
     except EarlierError as error:  # it names the file
         raise NotAllowed(str(error)) from None
     return _listed(value)
