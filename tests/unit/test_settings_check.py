@@ -78,7 +78,7 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
         ("WARC_PREFIX", ["webcrawl", "a-b.c"], ["", "a/b", "a b", None]),
         ("WARC_OPERATOR", ["", "A. Name <a@example.org>"], ["a\r\nb", None]),
         ("RETRY_HTTP_CODES", [[500, "503"], "", "429, 503"], ["5xx", [5]]),
-        ("WARC_MAX_SIZE", [0, 1, "1000000000", "600K"], [-1, "1Q"]),
+        ("WARC_MAX_SIZE", [1, "1000000000", "600K"], [0, "0", -1, "1Q"]),
     ],
 )  # fmt: skip
 def test_values(name: str, good: list[Any], bad: list[Any]) -> None:

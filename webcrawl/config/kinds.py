@@ -143,6 +143,18 @@ def parse_size(value: Any) -> int:
     return int(match[1]) * _UNITS[(match[2] or "").upper()]
 
 
+def size(least: int) -> Kind:
+    """A number of bytes, `least` or more."""
+
+    def typed(value: Any) -> int:
+        if (size_bytes := parse_size(value)) < least:
+            raise ValueError
+        return size_bytes
+
+    units = "with K, M, G or T for 10^3 to 10^12"
+    return Kind(typed, f"a number of bytes, {least} or more; {units}", "bytes")
+
+
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhdw]?)")
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -359,9 +371,7 @@ BOOL = Kind(lambda value: _SWITCHES[str(value)], "True or False")
 SITEMAPS = Kind(
     lambda value: value if value == GUESS else BOOL.typed(value), "True, False, or guess"
 )
-SIZE = Kind(
-    parse_size, "a number of bytes, 0 or more; with K, M, G or T for 10^3 to 10^12", "bytes"
-)
+SIZE = size(0)
 DURATION = Kind(
     _duration,
     "a time above 0: seconds, or a number with s, m, h, d or w (seconds to weeks), such as 28d",

@@ -365,8 +365,8 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
         Setting("WARC_PREFIX", kinds.FILE_PREFIX, "The start of the WARC files' names."),
         Setting(
             "WARC_MAX_SIZE",
-            kinds.SIZE,
-            "A WARC file beyond this size is closed, and a new one begun. 0: 1 GB.",
+            kinds.size(1),
+            "A WARC file beyond this size is closed, and a new one begun.",
         ),
         Setting(
             "WARC_MAX_TOTAL",

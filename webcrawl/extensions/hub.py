@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
 from webcrawl.base.wording import utc_now
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.kinds import SettingError
-from webcrawl.crawl.crawl import crawl_of, set_fatal_error
+from webcrawl.crawl.crawl import crawl_of, end_crawl, refuse, report_error
 from webcrawl.extensions.processes import add_counts
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.hub.server import FrontierServer
@@ -35,7 +35,6 @@ class Hub:
         self._crawler = crawler
         self._stats: list[dict[str, Any]] = []  # of fetchers that have left
         self._opening: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -61,9 +60,7 @@ class Hub:
             brief = config.brief_of(self._crawler)
             record = config.record_of(self._crawler, arguments, crawl.crawl_id)
         except SettingError as error:
-            set_fatal_error(self._crawler, error)
-            logger.error("%s", error)
-            raise CloseSpider("settings_error") from None
+            refuse(self._crawler, "settings_error", error)
         self._server = server
         server.shared = True  # whether or not a fetcher is there already
         claim = crawl.claim or Claim(crawl.crawl_id, 0, 1)
@@ -144,13 +141,11 @@ class Hub:
             crawl.scheduler.wake()
 
     def _refuse(self, problem: str) -> None:
-        logger.error("%s", problem)
-        set_fatal_error(self._crawler, problem)
+        report_error(self._crawler, problem)
         crawl_of(self._crawler).is_refused = True
         engine = self._crawler.engine
         if engine is not None and engine.spider is not None:
-            coro = engine.close_spider_async(reason="cluster_error")
-            self._closing = asyncio.create_task(coro)
+            end_crawl(self._crawler, "cluster_error")
 
     def crawl_closing(self) -> None:
         """A signal handler. Tells the fetchers to end, with the reason if it is known already."""
