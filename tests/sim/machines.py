@@ -181,7 +181,7 @@ class RemoteMachine(Machine):
 
 
 class HubMachine(Machine):
-    """A hub, which fetches too. One of several is a `cluster.whole.Process`."""
+    """A hub, which fetches too. One of several is a `cluster.steering.Process`."""
 
     is_closing = False
     elapsed_s = 0.0

@@ -413,7 +413,7 @@ def test_the_end_is_declared_when_nothing_is_on_its_way(seed: int) -> None:
 
 
 @simulated
-async def test_the_crawl_ends_also_with_the_high_mail_numbers_of_restored_hubs() -> None:
+async def test_the_crawl_ends_also_with_high_numbers_of_mail() -> None:
     world = calm((3, 3, 3))
     for number, work in enumerate(world.works):
         others = [other for other in range(HUBS) if other != number]

@@ -93,6 +93,15 @@ def served(records: Records) -> Process:
     return process
 
 
+def served_by_two(records: Records) -> tuple[Process, Process]:
+    """The hubs 0 and 1 of a crawl with two."""
+    first = Process(records, "one", claim=Claim("A", 0, 2), is_new=True)
+    other = Process(records, "two", claim=Claim("A", 1, 2), is_new=True)
+    first.check()
+    other.check()
+    return first, other
+
+
 def test_a_new_crawl_is_served_at_once_and_each_check_renews() -> None:
     records = Records()
     process = served(records)
@@ -105,12 +114,7 @@ def test_a_new_crawl_is_served_at_once_and_each_check_renews() -> None:
 
 def test_an_end_that_another_hub_writes_is_seen_and_the_next_run_takes_it_back() -> None:
     records = Records()
-    first, other = (
-        Process(records, name, claim=Claim("A", number, 2), is_new=True)
-        for number, name in enumerate(("one", "two"))
-    )
-    first.check()
-    other.check()
+    first, other = served_by_two(records)
     assert other.ownership.end_elsewhere == ""
     first.end("finished")
     other.check(2.0)
@@ -123,12 +127,7 @@ def test_an_end_that_another_hub_writes_is_seen_and_the_next_run_takes_it_back()
 
 def test_a_stop_is_seen_by_a_hub_that_runs_and_taken_back_by_one_that_begins() -> None:
     records = Records()
-    first, other = (
-        Process(records, name, claim=Claim("A", number, 2), is_new=True)
-        for number, name in enumerate(("one", "two"))
-    )
-    first.check()
-    other.check()
+    first, other = served_by_two(records)
     asyncio.run(first.ownership.stop())
     first.end("")
     other.check(2.0)

@@ -203,8 +203,8 @@ def test_times_come_as_ages() -> None:
             Answers(1, [], Status(0.0, inf, False, False)),
         ),
         (
-            Answers(1, [], Status(3.0, 4.0, False, False)),
-            Answers(1, [], Status(8.0, 9.0, False, False)),
+            Answers(1, [], Status(3.0, 4.0, False, False, 5.0)),
+            Answers(1, [], Status(8.0, 9.0, False, False, 10.0)),
         ),
     ],
 )

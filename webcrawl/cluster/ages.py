@@ -10,17 +10,12 @@ from __future__ import annotations
 
 from functools import cache
 from math import inf
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from webcrawl.hub.wire import Answers, Calls, Message, Release, Steer, WakeUp
-
-# The fields of calls, outcomes and `Status` that are times of the sender's clock.
-_TIMES: Final = frozenset(
-    {"now", "asked_at", "ended_at", "expires_at", "next_page_at", "next_admission_at"}
-)
 
 S = TypeVar("S", bound=Struct)
 
@@ -49,5 +44,7 @@ def _shifted(value: S, by_s: float) -> S:
 
 
 @cache
-def _times_of(kind: type[Struct]) -> frozenset[str]:
-    return _TIMES.intersection(kind.__struct_fields__)
+def _times_of(kind: type[Struct]) -> tuple[str, ...]:
+    """The fields of a call, an outcome or `Status` that are times of the sender's clock."""
+    names = kind.__struct_fields__
+    return tuple(name for name in names if name == "now" or name.endswith("_at"))

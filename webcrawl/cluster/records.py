@@ -1,6 +1,7 @@
 """Which process is which hub: records on the bus, changed by compare-and-set.
 
-- `crawl`: its ID, version, the hash of its settings, the number of hubs, and the reason of its end
+- `crawl`: its ID, version, the hash of its settings, the number of hubs, the reason of its end,
+  and whether a user has stopped it
 - `hub.K`: the process that owns hub K
 
 The hub renews its record with each `check`, and serves only until SILENCE_S after the last renewal

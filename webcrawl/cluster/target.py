@@ -40,7 +40,7 @@ Reason = Literal["finished", "shutdown", "closespider_pagecount"]  # the last is
 
 PORTION_MAX: Final = 4000  # half a second of a hub's frontier
 
-ACTIVITY_END: Final = 1 << 62  # a sum modulo it: mail of restored hubs has high numbers
+ACTIVITY_END: Final = 1 << 62  # a sum modulo it: the numbers of mail are high
 
 _Number = Annotated[int, Meta(ge=0, lt=ACTIVITY_END)]
 
