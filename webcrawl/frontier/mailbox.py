@@ -5,7 +5,7 @@ foreign. Owns the kinds of mail, and the numbers of mail sent and received. Does
 travels.
 
 A hub writes mail to its store in the commit that makes it: a link in the commit that releases
-its page. The mail for each other hub is numbered 1, 2, 3 and so on, without gaps. It is deleted
+its page. The mail for each other hub is numbered, in each run without gaps. It is deleted
 once the other hub has it (`sent`). The other hub stores the number of the last mail that it has
 applied in the commit that applies it, and skips mail up to that number. So each mail is applied
 once, whatever is lost, repeated or reordered on its way, and after a kill of either.
