@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
-from webcrawl.warc.reader import Broken, Record, read_records, records_at
+from webcrawl.warc.reader import Broken, Record, records_at
 
 _HOPS = re.compile(rb"^hopsFromSeed:[ \t]*(\w*)", re.MULTILINE)
 _OF_PAGE = b"fetchTimeMs:"  # in the metadata of a page or requisite, not in that of a robots.txt
@@ -75,7 +75,7 @@ def captures(records: Iterable[Record | Broken]) -> Iterator[Archived | Broken |
 def captures_in(path: Path) -> Iterator[Archived]:
     """The answers in a file, in order, up to the first torn record. OSError. 2 s for 1 GB."""
     with path.open("rb") as file:
-        whole = takewhile(lambda each: isinstance(each, Record), read_records(file))
+        whole = takewhile(lambda each: isinstance(each, Record), records_at(file))
         yield from (each for each in captures(whole) if isinstance(each, Archived))
 
 

@@ -20,7 +20,7 @@ from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.files import OPEN, lock, new_index, publish
 from webcrawl.warc.index import index_path
 from webcrawl.warc.members import content
-from webcrawl.warc.reader import Broken, Record, read_records
+from webcrawl.warc.reader import Broken, Record, records_at
 from webcrawl.warc.records import digest, digest_of_stream
 
 _STEM = r"(.+-\d{14}-\d{5,}-\w*-\d+)"
@@ -74,7 +74,7 @@ def _recover_one(open_path: Path) -> Recovered | None:
         if path.exists():
             return None  # both NAME and NAME.open exist: a user must choose one
         records = captured = end = 0
-        for record in read_records(file):
+        for record in records_at(file):
             if isinstance(record, Broken):
                 break
             records += 1
