@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
@@ -85,8 +86,11 @@ def is_stored(name: object) -> bool:
     return "://" in str(name)
 
 
+@cache
 def store_at(url: str) -> Objects:
-    """OSError; NoStoreError without obstore."""
+    """One for each folder of a process: it keeps its connections. OSError; NoStoreError without
+    obstore.
+    """
     try:
         from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
     except ModuleNotFoundError:

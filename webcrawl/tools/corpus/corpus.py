@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -84,7 +85,7 @@ def plan_of(
     found: dict[str, tuple[str, int]] = {}
     for path in warcs:
         try:
-            with path.open("rb") if isinstance(path, StoredFile) else open_file(path):
+            with nullcontext() if isinstance(path, StoredFile) else open_file(path):
                 size_bytes = size_of(path)
         except NotAFile as error:
             raise CorpusError(str(error)) from None
