@@ -13,9 +13,10 @@ libraries that only tools need are the extra `tools` of the package.
 - `warccheck`: checks WARC files and their indexes.
 - `warcrecover`: finishes the WARC files of a killed crawl.
 - `wacz`: the WARC files of a crawl as a WACZ, one file to hand on.
+- `corpus`: the captures and texts of WARC files as tables.
 - `botpage`: the page that explains the crawler to owners of sites, and the keys of its signatures.
 - `template`: the HTML of `report` and `botpage`. `progress`: the bar of `wacz` and `corpus`.
   `words`: the text and the tokens of a page, for `report` and `wacz`. `pool`: the processes of
-  `report` and `corpus`.
+  `report` and `corpus`. `stored`: the files of an object store, for both.
 - `settingspage`, without a command: docs/settings.md.
 """

@@ -1,4 +1,4 @@
-"""The archive: WARC 1.1 files (ISO 28500:2017), written, and recovered after a crash.
+"""The archive: WARC 1.1 files (ISO 28500:2017), written, read, and recovered after a crash.
 
 Knows nothing of Scrapy. In the order in which to read it:
 
@@ -8,6 +8,7 @@ Knows nothing of Scrapy. In the order in which to read it:
   `writer` (the same from an event loop).
 - Write its line of the index: `surt` (the key), `cdxj` (the line), `index` (the sorted file).
 - Read: `reader` (records), `captures` (answers with their metadata). After a kill: `recovery`.
+- Keep: `objects` (files in an object store).
 
 `webcrawl.tools.warccheck` checks the files.
 """

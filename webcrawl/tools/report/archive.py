@@ -4,8 +4,8 @@ The crawl log says where each record is, so only records of wanted pages are unp
 can be read by all processes at a time. Links are the `outlink` lines of the metadata record behind
 a response; a page without such lines (it forbids following its links, or has none) is parsed again.
 
-Memory: a record of RECORD_MAX bytes and its text per process, and a few hundred bytes per page of a
-task. A file that is torn or missing costs its pages: they are counted in `unread`.
+Memory: at most three times RECORD_MAX and a text per process, and a few hundred bytes per page of
+a task. A file that is torn or missing costs its pages: they are counted in `unread`.
 """
 
 from __future__ import annotations
