@@ -24,6 +24,7 @@ from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place, in_scope
 
 EXAMPLES = 20
 LATEST = 20_000
+SHOWN = frozenset({"/s.css", "/fantasma/5.png"})  # files that pages show; none of them is there
 
 VIOLATIONS = {
     "early_host": "asked a host again before its delay was over",
@@ -49,6 +50,7 @@ class Rules:
     crawl_delay_max_s: float = option(inf, "S", "a longer Crawl-delay is cut to this")
     tolerance_s: float = option(0.0, "S", "accept requests this much too early")
     scope_suffix: str = option("", ".br", "suffix of the hosts in scope (all)")
+    requisites: bool = option(False, "", "the crawl may ask for the files that pages show, too")
     partial: bool = option(False, "", "the crawl may stop anywhere: do not look for missing pages")
 
 
@@ -119,7 +121,9 @@ class Ledger:
             self._blame("out_of_scope", name, target)
         self._judge_host(now, host, name, target)
         place = self.world.resolve(host, target, secure)
-        if place is None:
+        if place is None and self.rules.requisites and target in SHOWN:
+            self._judge_requisite(host, name, target)
+        elif place is None:
             self._blame("invented", name, target)
         elif place.page == ROBOTS_PAGE:
             self.totals["robots"] += 1
@@ -173,6 +177,13 @@ class Ledger:
         if not self.world.host(host).robots.allows(target):
             self._blame("disallowed", name, target)
         self._judge_repeat(place, name, target)
+
+    def _judge_requisite(self, host: int, name: str, target: str) -> None:
+        self.totals["requisites"] += 1
+        if not any((host, plain) in self._robots_asked for plain in (False, True)):
+            self._blame("before_robots", name, target)
+        if not self.world.host(host).robots.allows(target):
+            self._blame("disallowed", name, target)
 
     def _judge_page(self, place: Place, name: str, method: str, target: str) -> None:
         self.totals["pages"] += 1

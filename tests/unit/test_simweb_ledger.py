@@ -207,7 +207,25 @@ def test_a_retry_after_a_truncated_answer_is_no_violation() -> None:
     assert crawl.found() == set()
 
 
-@pytest.mark.parametrize("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml"])
+def test_a_file_that_pages_show_may_be_asked_for_by_the_rules_of_a_page() -> None:
+    """Only if the crawl is to have the requisites of pages, and nothing else that is invented."""
+    crawl = Crawl(requisites=True)
+    crawl.ask(0, "/robots.txt")
+    crawl.ask(0, "/s.css")
+    assert crawl.found() == set()
+    assert crawl.ledger.totals["requisites"] == 1
+    crawl.ask(0, "/s.css", after_s=0.9)
+    crawl.ask(0, "/fantasma/1")
+    crawl.ask(1, "/s.css")
+    assert crawl.found() == {"early_host", "invented", "before_robots"}
+    denied = Crawl("none,robots-disallow-all", requisites=True)
+    host = denied.host_with("robots-disallow-all")
+    denied.ask(host, "/robots.txt")
+    denied.ask(host, "/s.css")
+    assert denied.found() == {"disallowed"}
+
+
+@pytest.mark.parametrize("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml", "/s.css"])
 def test_invented(target: str) -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt")
