@@ -36,11 +36,11 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.outlinks import Outlinks, looks_like_sitemap
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.sitemapnames import GUESSED
+from webcrawl.parse.body import Options
+from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.sitemapfile import QUICK_BYTES, SitemapFile, read_sitemap
 from webcrawl.parse.sitemaps import ENTRIES_MAX, SIZE_MAX
-from webcrawl.reading.page import Options
-from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
-from webcrawl.reading.sitemap import QUICK_BYTES, SitemapFile, read_sitemap
 from webcrawl.scope import Scope
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"

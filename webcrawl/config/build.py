@@ -57,10 +57,10 @@ from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.server import FrontierServer
+from webcrawl.parse.body import Options
 from webcrawl.parse.jointrules import names_key, reader
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
-from webcrawl.reading.page import Options
 from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
 
