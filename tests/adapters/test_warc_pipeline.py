@@ -25,14 +25,14 @@ from webcrawl.config.build import robots_token
 from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
-from webcrawl.items import Original, Page
+from webcrawl.items import Page
 from webcrawl.pipelines.provenance import warcinfo
 from webcrawl.pipelines.warc import WarcPipeline
 from webcrawl.signals import exchange_recorded
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.reader import Record
-from webcrawl.warc.records import digest, payload_digest
+from webcrawl.warc.records import Original, digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]
 

@@ -36,10 +36,10 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.hub.client import ClientFrontier, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
-from webcrawl.items import Original
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import HostsAndPatterns
+from webcrawl.warc.records import Original
 
 FOREVER = 1e9
 STATES = (

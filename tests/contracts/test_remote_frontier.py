@@ -19,7 +19,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
-from webcrawl.items import Original
+from webcrawl.warc.records import Original
 
 
 class Pair:

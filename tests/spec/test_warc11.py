@@ -11,10 +11,9 @@ import pytest
 from foreign import SHARED, needs_shared
 
 from tests.exchanges import EXCHANGES, ODD_HEADS, TEXT, capture, encrypted, exchange, read, write
-from webcrawl.items import Original
 from webcrawl.tools.warccheck.check import FORBIDDEN, MANDATORY, REQUIRED, check
 from webcrawl.warc.reader import Record
-from webcrawl.warc.records import REVISIT_PROFILE, digest, payload_digest
+from webcrawl.warc.records import REVISIT_PROFILE, Original, digest, payload_digest
 
 POLICY = SHARED / "warc_field_policy.json"
 SAMPLES = SHARED / "warc_samples"

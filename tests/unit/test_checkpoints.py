@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from tests.contracts.frontier import link
 from tests.mailing import receive
 from webcrawl.cluster import checkpoints
-from webcrawl.cluster.buckets import hub_of, other_hubs
 from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
@@ -36,6 +35,7 @@ from webcrawl.cluster.claims import Claim, read_claim
 from webcrawl.cluster.restoring import find_checkpoint, restore
 from webcrawl.cluster.sentcheckpoints import fetch_checkpoint, send_checkpoint
 from webcrawl.frontier.base import Policy
+from webcrawl.frontier.buckets import hub_of, other_hubs
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.mailbox import FoundLink
 from webcrawl.frontier.politeness import Politeness

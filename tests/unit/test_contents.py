@@ -9,8 +9,7 @@ from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
-from webcrawl.items import Original
-from webcrawl.warc.records import digest, raw_digest
+from webcrawl.warc.records import Original, digest, raw_digest
 
 DONE = Fetched(200, 1.0, 1.0)
 PLAIN, CHUNKED, GZIPPED = (

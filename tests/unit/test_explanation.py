@@ -35,11 +35,11 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS, Level
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.live.explanation import explained_by_crawl, of_scope
+from webcrawl.live.frontierexplanation import explain
 from webcrawl.live.livecrawl import LiveCrawl, RefusalError
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.tools.explain.explanation import explained_by_crawl, of_scope
-from webcrawl.tools.explain.frontier import explain
 
 UTC_S = 1_000_000_000.0  # 2001-09-09 01:46:40
 AT = "2001-09-09 01:48:20 UTC"  # where a Driver begins

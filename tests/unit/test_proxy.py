@@ -13,7 +13,8 @@ from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.proxied import ProxyGuard, ProxyResolver, stand_in
 from webcrawl.config.components import refusals
 from webcrawl.fetch.http1 import Headers
-from webcrawl.fetch.proxy import Proxy, failure_of, real_address
+from webcrawl.fetch.proxy import Proxy, failure_of
+from webcrawl.frontier.host import real_address
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,9 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Rate, Recrawl
 from webcrawl.frontier.store import UrlStatus
 from webcrawl.frontier.visitstate import VisitState
+from webcrawl.live.frontierexplanation import explain
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
-from webcrawl.tools.explain.frontier import explain
 
 OPENED: list[Store] = []
 UTC_S = 1.7e9

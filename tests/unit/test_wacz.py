@@ -24,7 +24,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import pytest
 
 from tests.exchanges import CHUNKED, HTML, STARTED, chunked, exchange, head, write
-from webcrawl.items import Original
 from webcrawl.tools.wacz import index
 from webcrawl.tools.wacz.captures import DamagedError
 from webcrawl.tools.wacz.files import WaczError, warc_files
@@ -32,7 +31,7 @@ from webcrawl.tools.wacz.index import replayweb_key
 from webcrawl.tools.wacz.parts import Result, make_wacz
 from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.index import index_path
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, Original, payload_digest
 
 GONE = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n"
 SEED, FOUND = (("fetchTimeMs", "5"),), (("hopsFromSeed", "LR"), ("fetchTimeMs", "5"))

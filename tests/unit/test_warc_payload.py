@@ -8,9 +8,8 @@ import tracemalloc
 import pytest
 
 from tests.exchanges import CHUNKED, EXCHANGES, GZIPPED, HTML, TEXT, chunked, exchange, head
-from webcrawl.items import Original
 from webcrawl.warc.payload import unchunked, without_chunks
-from webcrawl.warc.records import Capture, digest, payload_digest, recorded_digest
+from webcrawl.warc.records import Capture, Original, digest, payload_digest, recorded_digest
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from itertools import count
 import pytest
 
 from tests.exchanges import DATE, EXCHANGES, STARTED, TEXT, TLS, capture, exchange, head
-from webcrawl.items import Original, Page
-from webcrawl.warc.metadata import page_metadata
+from webcrawl.items import Page
+from webcrawl.pipelines.metadata import page_metadata
 from webcrawl.warc.records import (
     MAX_HEAD,
     Capture,
+    Original,
     capture_records,
     digest,
     payload_digest,

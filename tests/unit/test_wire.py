@@ -45,9 +45,9 @@ from webcrawl.hub.wire import (
     receive,
     valid_text,
 )
-from webcrawl.items import Original
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.warc.records import Original
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
 ROBOTS_TXT = b"User-agent: *\nDisallow: /x"

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -34,11 +33,6 @@ _LEVEL = 2  # of 0 to 3: 93 of 512 bytes a line, in 1.3 µs
 _GZIP = 31  # zlib's number for the gzip format
 _NAME = re.compile(r"crawl-(\d{14}-[0-9a-f]{6})-(\d{5,})\.jsonl(?:\.gz)?")
 _SYNC_BYTES = 8 << 20  # a power failure loses at most so much of a file that is being written
-
-
-def new_crawl_id() -> str:
-    """An ID for a crawl that begins now: its UTC time in 14 digits, and 6 random hex digits."""
-    return f"{time.strftime('%Y%m%d%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 
 class LogError(Exception):

@@ -30,11 +30,11 @@ from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.counters import Counters
 from webcrawl.items import Page
+from webcrawl.pipelines.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
 from webcrawl.pipelines.recovery import Recovery
 from webcrawl.signals import exchange_recorded, requisite_fetched
 from webcrawl.warc.files import About, Position, WarcError, WarcFiles
-from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.omission import omitter
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.writer import WarcWriter
