@@ -10,7 +10,6 @@ Memory: a few numbers for each host, address and page that was requested, and th
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -59,11 +58,6 @@ class Violation:
     count: int = 0
     examples: list[str] = field(default_factory=list)
 
-    def add(self, example: Callable[[], str]) -> None:
-        self.count += 1
-        if len(self.examples) < EXAMPLES:
-            self.examples.append(example())
-
 
 class Ledger:
     """Call `asked` for each request, `answered` at the end of its answer, `report` at any time."""
@@ -74,16 +68,14 @@ class Ledger:
         self.violations = {name: Violation() for name in VIOLATIONS}
         self.totals: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
-        self.agents: Counter[str] = Counter()
         # The latest requests: when (monotonic), method, host, target.
         self.latest: deque[tuple[float, str, str, str]] = deque(maxlen=LATEST)
         self.extra: dict[str, Any] = {}  # the servers' part of the report
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
         self._retry_after_s: dict[str, float] = {}  # in the last answer of a host
-        self._told: set[int] = (
-            set()
-        )  # hosts that have sent their robots.txt, so a crawl delay counts
+        # Hosts that have sent their robots.txt, so that a crawl delay counts.
+        self._told: set[int] = set()
         self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
@@ -99,7 +91,6 @@ class Ledger:
         ip: str,
         method: str,
         target: str,
-        agent: str = "",
         secure: bool = False,
     ) -> tuple[int | None, Place | None, int]:
         """Judges one request. Returns the host's number, the place, and the number of the attempt.
@@ -109,7 +100,6 @@ class Ledger:
         self._asked_at = now
         self.totals["requests"] += 1
         self.latest.append((now, method, name, target))
-        self.agents[agent] += 1
         self._judge_ip(now, ip, name, target)
         host = self.world.find(name)
         if host is None:
@@ -127,9 +117,7 @@ class Ledger:
             self._blame("invented", name, target)
         elif place.page == ROBOTS_PAGE:
             self.totals["robots"] += 1
-            origin = (place.host, place.plain)
-            self.totals["robots_again"] += target == "/robots.txt" and origin in self._robots_asked
-            self._robots_asked.add(origin)
+            self._robots_asked.add((place.host, place.plain))
         elif place.page == SITEMAP_PAGE:
             self._judge_sitemap(place, host, name, target)
         else:
@@ -137,7 +125,10 @@ class Ledger:
         return host, place, self._gets.get(place, 1) if place else 1
 
     def _blame(self, violation: str, *words: str) -> None:
-        self.violations[violation].add(lambda: " ".join(words))
+        found = self.violations[violation]
+        found.count += 1
+        if found.count <= EXAMPLES:
+            found.examples.append(" ".join(words))
 
     def _judge_ip(self, now: float, ip: str, name: str, target: str) -> None:
         last = self._last_ip.get(ip)
@@ -191,8 +182,6 @@ class Ledger:
             self._blame("before_robots", name, target)
         host = self.world.host(place.host)
         own = self.world.target(place)
-        if target != own:
-            self.totals["respelled"] += 1
         if not host.serves or not host.robots.allows(own):
             self._blame("disallowed", name, target)
         kind = self.world.kind(place)
@@ -248,7 +237,6 @@ class Ledger:
         return {
             "totals": dict(sorted(self.totals.items())),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
-            "agents": dict(self.agents.most_common(10)),
             "violations": {
                 name: {"count": found.count, "examples": found.examples}
                 for name, found in self.violations.items()
