@@ -81,7 +81,10 @@ FIRST = [
     response("/br", 200, brotli.compress(PAGE), HTML, "Content-Encoding: br"),
     response("/decoded", 200, PAGE, HTML, "Transfer-Encoding: chunked", "Content-Encoding: gzip"),
     response("/charset", 200, PAGE.decode().encode("latin-1"), HTML),
-    response("/label", 200, PAGE, "Content-Type: text/html; charset=nonsense"),
+    response(
+        *("/label", 200, PAGE, "Content-Type: text/html; charset=nonsense"),
+        WARC_Identified_Payload_Type="text/xml",
+    ),
     response("/robots.txt", 200, ROBOTS, "Content-Type: text/plain"),
     response("/sitemap.xml", 200, b"<urlset/>", "Content-Type: application/xml"),
     response("/a.png", 200, b"\x89PNG", "Content-Type: image/png"),
@@ -187,7 +190,7 @@ EXPECTED: dict[str, Row] = {
     "http://a.test/br": PORTUGUESE,
     "http://a.test/decoded": PORTUGUESE,
     "http://a.test/charset": {"detected_language": "por", "content_charset": "UTF-8"},
-    "http://a.test/label": PORTUGUESE,
+    "http://a.test/label": {**PORTUGUESE, "content_mime_detected": "text/xml"},  # as XHTML begins
     "http://a.test/robots.txt": {
         **NO_TEXT,
         "subset": "robotstxt",

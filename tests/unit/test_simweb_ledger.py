@@ -225,6 +225,17 @@ def test_a_file_that_pages_show_may_be_asked_for_by_the_rules_of_a_page() -> Non
     assert denied.found() == {"disallowed"}
 
 
+def test_a_file_that_a_page_shows_is_missing_until_it_is_asked_for() -> None:
+    crawl = Crawl(requisites=True)
+    before = crawl.ledger.report()["missing"]["count"]
+    place = crawl.page_with("page-plain")
+    crawl.ask(place.host, "/robots.txt")
+    crawl.ask(place.host, crawl.world.target(place))
+    for target, left in (("/s.css", 1), ("/s.png", 0)):
+        crawl.ask(place.host, target)
+        assert crawl.ledger.report()["missing"]["count"] == before - 1 + left
+
+
 @pytest.mark.parametrize("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml", "/s.css"])
 def test_invented(target: str) -> None:
     crawl = Crawl()
