@@ -36,7 +36,7 @@ from webcrawl.frontier.mailbox import (
     answered,
     decode_all,
 )
-from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.orderings import Opic, Ordering
 from webcrawl.frontier.state import Given
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
@@ -147,6 +147,19 @@ def test_force_travels() -> None:
     a.put([link("http://b.example/")], NOW, force=True)
     receive(b, 0, 1, unsent(a, 1, 0, 9), NOW)
     assert b.counters.pending == 2
+
+
+def test_cash_goes_with_its_links() -> None:
+    a, b = hub(ordering=(opic := Opic())), hub(1, ordering=(other := Opic()))
+    a.put([link("http://a.example/")], NOW)
+    page = lease_of(a, Step.PAGE)
+    found = tuple(link(f"http://b.example/{n}", depth=1) for n in range(3))
+    a.release([(page, Fetched(200, NOW, NOW, found))], NOW)
+    carry(a, 0, b, 1)
+    carry(a, 0, b, 1)
+    assert other._made == opic._sent == pytest.approx(0.9)
+    for each in (opic, other):
+        each.audit()
 
 
 def test_a_users_request_for_a_foreign_host_is_dropped() -> None:
