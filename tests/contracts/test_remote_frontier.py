@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_of
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
@@ -242,7 +243,7 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert gone == [True]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "unsendable",
     [
         Link("http://a/", "a", 1 << 70),

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
+from tests.cases import each_of
 from tests.closing import close
 from webcrawl.fetch import gate as gate_module
 from webcrawl.fetch.client import Client
@@ -103,7 +104,7 @@ async def test_a_request_that_is_connecting_begins_again() -> None:
         assert server.requests == 1
 
 
-@pytest.mark.parametrize("shut", [True, False])
+@each_of("shut", [True, False])
 async def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
     async with gated() as (gate, client, server):
         if shut:

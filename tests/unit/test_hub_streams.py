@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.cluster.ages import shifted
 from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet
 from webcrawl.cluster.streams import Stream
@@ -183,7 +182,7 @@ def test_times_come_as_ages() -> None:
     assert (seen.asked_at, seen.ended_at, release.now) == (48.25, 49.25, 50.25)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("message", "expected"),
     [
         (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import pytest
-
 from simweb.ledger import VIOLATIONS, Ledger, Rules, faults
 from simweb.model import World
 from simweb.reply import Reply, answer
 from simweb.spec import SITEMAP_PAGE, Place, WorldSpec
+from tests.cases import each_of
 
 
 class Crawl:
@@ -64,7 +63,7 @@ def test_polite_requests_are_no_violation() -> None:
     assert crawl.found() == set()
 
 
-@pytest.mark.parametrize(("interval_s", "early"), [(0.999, True), (1.0, False)])
+@each_of(("interval_s", "early"), [(0.999, True), (1.0, False)])
 def test_host_delay(interval_s: float, early: bool) -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt")
@@ -72,7 +71,7 @@ def test_host_delay(interval_s: float, early: bool) -> None:
     assert crawl.found() == ({"early_host"} if early else set())
 
 
-@pytest.mark.parametrize(("max_s", "early"), [(60.0, True), (1.0, False)])
+@each_of(("max_s", "early"), [(60.0, True), (1.0, False)])
 def test_crawl_delay(max_s: float, early: bool) -> None:
     crawl = Crawl("none,robots-crawl-delay", hosts=50, crawl_delay_max_s=max_s)
     host = crawl.host_with("robots-crawl-delay")
@@ -81,7 +80,7 @@ def test_crawl_delay(max_s: float, early: bool) -> None:
     assert crawl.found() == ({"early_host"} if early else set())
 
 
-@pytest.mark.parametrize(("interval_s", "early"), [(0.1, True), (0.25, False)])
+@each_of(("interval_s", "early"), [(0.1, True), (0.25, False)])
 def test_ip_delay(interval_s: float, early: bool) -> None:
     crawl = Crawl(ip_delay_s=0.25)
     crawl.world = crawl.ledger.world = World(WorldSpec(hosts=2, ips=1, features="none"))
@@ -90,7 +89,7 @@ def test_ip_delay(interval_s: float, early: bool) -> None:
     assert crawl.found() == ({"early_ip"} if early else set())
 
 
-@pytest.mark.parametrize(("interval_s", "early"), [(1.5, True), (2.0, False)])
+@each_of(("interval_s", "early"), [(1.5, True), (2.0, False)])
 def test_retry_after(interval_s: float, early: bool) -> None:
     crawl = Crawl("none,page-503=50")  # such pages send Retry-After: 2
     place = crawl.page_with("page-503")
@@ -158,7 +157,7 @@ def test_before_robots() -> None:
     assert crawl.found() == {"before_robots"}
 
 
-@pytest.mark.parametrize("spelling", ["{}", "/.{}", "{};jsessionid=1"])
+@each_of("spelling", ["{}", "/.{}", "{};jsessionid=1"])
 def test_twice_under_any_spelling(spelling: str) -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt")
@@ -168,7 +167,7 @@ def test_twice_under_any_spelling(spelling: str) -> None:
     assert crawl.found() == {"twice"}
 
 
-@pytest.mark.parametrize("kind", ["page-500", "page-429", "page-reset", "page-hang", "page-long"])
+@each_of("kind", ["page-500", "page-429", "page-reset", "page-hang", "page-long"])
 def test_a_retry_after_a_failure_is_no_violation(kind: str) -> None:
     crawl = Crawl(f"none,{kind}", hosts=200)
     place = crawl.page_with(kind)
@@ -225,7 +224,7 @@ def test_a_file_that_pages_show_may_be_asked_for_by_the_rules_of_a_page() -> Non
     assert denied.found() == {"disallowed"}
 
 
-@pytest.mark.parametrize("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml", "/s.css"])
+@each_of("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml", "/s.css"])
 def test_invented(target: str) -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt")
@@ -233,7 +232,7 @@ def test_invented(target: str) -> None:
     assert crawl.found() == {"invented"}
 
 
-@pytest.mark.parametrize("kind", ["page-meta-nofollow", "page-x-robots"])
+@each_of("kind", ["page-meta-nofollow", "page-x-robots"])
 def test_nofollow(kind: str) -> None:
     crawl = Crawl(f"none,{kind}", hosts=100)
     place = crawl.page_with(kind)
