@@ -210,16 +210,6 @@ async def test_ipv6_only_where_there_is_no_ipv4() -> None:
     assert server.asked == [("a.br", A), ("a.br", AAAA), ("b.br", A)]
 
 
-async def test_alias() -> None:
-    alias = record(CNAME, b"\x01b\xc0\x0e", 300)
-    async with (
-        dns_server(a_br=[[alias, ipv4("127.0.0.5", 900)]]) as server,
-        resolver_of(server) as resolver,
-    ):
-        found = await resolver.resolve("a.br", 0.0)
-    assert (found.addresses, found.expires_at) == (("127.0.0.5",), 300.0)
-
-
 async def test_nxdomain_is_cached() -> None:
     async with (
         dns_server(b_br=[[]]) as server,
@@ -422,25 +412,6 @@ async def test_names_are_sent_unchanged(host: str) -> None:
 )
 def test_server(text: str, server: NameServer) -> None:
     assert read_server(text) == server
-
-
-@each_of(
-    "text",
-    [
-        "",
-        "dns.google",
-        "8.8.8",
-        "8.8.8.8:",
-        "8.8.8.8:0",
-        "8.8.8.8:65536",
-        "8.8.8.8:x",
-        "[::1",
-        ":53",
-    ],
-)
-def test_malformed_server(text: str) -> None:
-    with pytest.raises(ValueError, match=r"DNS_SERVERS: .* is not an IP address"):
-        Resolver([text])
 
 
 async def test_system_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
