@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cases import each_of
 from webcrawl.tools.corpus.columns import page_with_tables, tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts, write_lines
@@ -302,7 +303,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.parametrize("url", EXPECTED)
+@each_of("url", EXPECTED)
 def test_a_capture_has_its_columns(made: Made, url: str) -> None:
     row = made.rows[url]
     assert {name: row[name] for name in EXPECTED[url]} == EXPECTED[url]
@@ -320,7 +321,7 @@ def test_each_capture_has_a_row_and_all_else_is_counted(made: Made) -> None:
     ]
 
 
-@pytest.mark.parametrize("url", EXPECTED)
+@each_of("url", EXPECTED)
 def test_a_record_is_where_its_row_says(made: Made, url: str) -> None:
     row = made.rows[url]
     path = made.first.parent / row["warc_filename"]
@@ -371,7 +372,7 @@ ARROW = {
 }
 
 
-@pytest.mark.parametrize("name", ["captures", "hosts"])
+@each_of("name", ["captures", "hosts"])
 def test_the_tables_have_the_columns_of_the_schema(made: Made, name: str) -> None:
     wanted = list(tables()[name])
     file = "hosts" if name == "hosts" else "first"
@@ -413,7 +414,7 @@ def test_a_host_has_its_counts(made: Made) -> None:
 SAID = ("http://a.test/signals", "http://a.test/utf-16")  # noindex, and tdm-reservation: 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("filters", "left_out"),
     [
         (Filters(), ("http://a.test/again",)),

@@ -24,6 +24,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pytest
 
+from tests.cases import each_of
 from tests.exchanges import CHUNKED, HTML, STARTED, chunked, exchange, head, write
 from webcrawl.tools.stored import NoStoreError, StoredFile
 from webcrawl.tools.wacz import index
@@ -194,7 +195,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(("url", "key"), KEYS.items())
+@each_of(("url", "key"), KEYS.items())
 def test_the_key_of_replayweb_page(url: str, key: str) -> None:
     """As `getSurt` of warcio.js 2.4.11 returns it."""
     assert replayweb_key(url) == key
