@@ -54,7 +54,7 @@ class Rules:
     crawl_delay_max_s: float = option(inf, "S", "a longer Crawl-delay is cut to this")
     tolerance_s: float = option(0.0, "S", "accept requests this much too early")
     scope_suffix: str = option("", ".br", "suffix of the hosts in scope (all)")
-    requisites: bool = option(False, "", "the crawl may ask for the files that pages show, too")
+    requisites: bool = option(False, "", "the crawl is to ask for the files that pages show, too")
     partial: bool = option(False, "", "the crawl may stop anywhere: do not look for missing pages")
 
 
