@@ -128,13 +128,6 @@ def test_https_of_a_host_without_https_is_invented() -> None:
     assert crawl.found() == {"invented"}
 
 
-def test_a_request_within_the_tolerance_is_not_early() -> None:
-    crawl = Crawl(tolerance_s=0.01)
-    crawl.ask(0, "/robots.txt")
-    crawl.ask(0, "/", after_s=0.995)
-    assert crawl.found() == set()
-
-
 def test_disallowed() -> None:
     crawl = Crawl("none,robots-disallow-all", hosts=100)
     host = crawl.host_with("robots-disallow-all")
