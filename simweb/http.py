@@ -18,7 +18,7 @@ from struct import pack
 from time import monotonic
 from typing import Any, TextIO, cast
 
-from simweb.ledger import Ledger
+from simweb.ledger import SHOWN, Ledger
 from simweb.reply import Reply, answer
 from simweb.spec import Place
 
@@ -146,7 +146,10 @@ class Connection(asyncio.Protocol):
             reply = answer(400 if host is None else 405)
         else:
             world = self._web.ledger.world
-            reply = world.reply(host, place, attempt, world.version(place, now), now)
+            if place is None and target in SHOWN:
+                reply = world.host(host).kind.change(SHOWN[target])
+            else:
+                reply = world.reply(host, place, attempt, world.version(place, now), now)
         self._begin(place, method, reply)
 
     def _begin(self, place: Place | None, method: str, reply: Reply) -> None:

@@ -18,12 +18,17 @@ from simweb.changes import Freshness
 from simweb.model import World
 from simweb.options import option
 from simweb.reach import reach
-from simweb.reply import Reply
+from simweb.reply import Reply, answer
 from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place, in_scope
 
 EXAMPLES = 20
 LATEST = 20_000
-SHOWN = frozenset({"/s.css", "/fantasma/5.png"})  # files that pages show; none of them is there
+# What each page shows: its style sheet, and the image of that.
+SHOWN = {
+    "/s.css": answer(200, b"body { background: url(/s.png) }", content_type="text/css"),
+    "/s.png": answer(200, b"\x89PNG\r\n\x1a\n", content_type="image/png"),
+}
+_MAY_BE_SHOWN = SHOWN.keys() | {"/fantasma/5.png"}  # which is not there
 
 VIOLATIONS = {
     "early_host": "asked a host again before its delay was over",
@@ -78,6 +83,8 @@ class Ledger:
         self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
+        self._showing: set[int] = set()  # hosts that have sent a page
+        self._shown: set[tuple[int, str]] = set()  # host and target of files that pages show
         self._served_by: dict[Place, int] = {}  # hosts that serve another host's sitemap
         self._again: set[Place] = set()  # a retry of these is no violation
         self._asked_at = 0.0
@@ -110,7 +117,7 @@ class Ledger:
             self._blame("out_of_scope", name, target)
         self._judge_host(now, host, name, target)
         place = self.world.resolve(host, target, secure)
-        if place is None and self.rules.requisites and target in SHOWN:
+        if place is None and self.rules.requisites and target in _MAY_BE_SHOWN:
             self._judge_requisite(host, name, target)
         elif place is None:
             self._blame("invented", name, target)
@@ -170,6 +177,7 @@ class Ledger:
 
     def _judge_requisite(self, host: int, name: str, target: str) -> None:
         self.totals["requisites"] += 1
+        self._shown.add((host, target))
         if not any((host, plain) in self._robots_asked for plain in (False, True)):
             self._blame("before_robots", name, target)
         if not self.world.host(host).robots.allows(target):
@@ -228,6 +236,8 @@ class Ledger:
             self._again.add(place)
         if method == "GET" and reply.status == 200:
             self.totals["links"] += reply.links
+            if whole and self.world.kind(place).name == "page-plain":
+                self._showing.add(place.host)
 
     def report(self, now: float | None = None) -> dict[str, Any]:
         """The whole report, for JSON. `now`: None is the time of the last request."""
@@ -256,10 +266,11 @@ class Ledger:
         must = reach(self.world, self.rules.scope_suffix)
         got = self._gets.keys()
         missing = sorted((must.documents - got) | (must.pages - got - self._heads))
+        unseen = self._unseen() if self.rules.requisites else []
         return {
             "missing": {
-                "count": len(missing),
-                "examples": [self.world.url(place) for place in missing[:EXAMPLES]],
+                "count": len(missing) + len(unseen),
+                "examples": [*map(self.world.url, missing[:EXAMPLES]), *unseen[:EXAMPLES]],
             },
             "truth": {
                 "pages": len(must.pages),
@@ -268,6 +279,15 @@ class Ledger:
                 "hosts_in_dns": sum(self.world.host(host).in_dns for host in must.hosts),
             },
         }
+
+    def _unseen(self) -> list[str]:
+        """The files that pages show, and that were not asked for though robots.txt allows them."""
+        return [
+            self.world.origin(host) + target
+            for host in sorted(self._showing)
+            for target in SHOWN
+            if (host, target) not in self._shown and self.world.host(host).robots.allows(target)
+        ]
 
 
 def faults(report: dict[str, Any]) -> list[str]:

@@ -308,7 +308,7 @@ async def test_what_was_deleted_before_a_receiver_was_set_back_is_counted_as_los
     assert second.applied == Counter(first.urls_for(1, 9, 10))
 
 
-@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("has_checkpoints", [False, True])
 @simulated
 async def test_each_mail_is_applied_once_whatever_befalls(

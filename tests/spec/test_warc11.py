@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from foreign import SHARED, needs_shared
 
+from tests.cases import each_of
 from tests.exchanges import EXCHANGES, ODD_HEADS, TEXT, capture, encrypted, exchange, read, write
 from webcrawl.tools.warccheck.check import FORBIDDEN, MANDATORY, REQUIRED, check
 from webcrawl.warc.reader import Record
@@ -97,7 +98,7 @@ def test_5_4_dates_are_utc(records: list[Record]) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", record.fields["warc-date"])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "media_type"),
     [
         ("warcinfo", "application/warc-fields"),

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.frontier.buckets import BUCKETS, bucket_of, hub_of, other_hubs
 
 HOSTS = [f"www.example{n}.co.uk" for n in range(1000)]
@@ -33,7 +34,7 @@ def test_all_hubs_have_hosts() -> None:
     assert {hub_of(host, 8) for host in HOSTS} == set(range(8))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("host", "bucket"),
     [
         ("example.com", 2931),

@@ -12,6 +12,7 @@ import pytest
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from tests.cases import each_of
 from tests.contracts.frontier import FOREVER, Driver, link
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, Steered
@@ -136,7 +137,7 @@ def test_the_place_in_an_ordering_that_was_added(
     assert said[0] == f"Waiting at shortest 18: {NEXT}."
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("settings", "expected"),
     [
         ({}, []),
@@ -153,7 +154,7 @@ def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
     assert said == [f"Out of scope: {why}." for why in expected]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "expected"),
     [
         ("/a/b" + "/c" * 20, "its path has more segments than a path limit allows (TRAPS)"),

@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.cases import each_of
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -173,7 +175,7 @@ def house() -> Modules:
     return modules_of(ROOT / "webcrawl")
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+@each_of("rule", RULES)
 def test_the_house_keeps(rule: Fault, house: Modules) -> None:
     assert list(rule(house)) == []
 
@@ -254,7 +256,7 @@ def test_requirements_are_those_of_the_package_and_its_extras() -> None:
     assert {Requirement(line) for line in lines if line[0] != "#"} == set(map(Requirement, wanted))
 
 
-@pytest.mark.parametrize("extra", ["", "tools", "corpus", "store", "cluster"])
+@each_of("extra", ["", "tools", "corpus", "store", "cluster"])
 def test_a_package_is_required_by_those_who_import_it(extra: str, house: Modules) -> None:
     """Neither a package that happens to be there, nor one that nobody uses any more."""
     extras = PROJECT["optional-dependencies"]

@@ -11,6 +11,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
+from tests.cases import each_of
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.lease import Lease, Step
@@ -174,7 +175,7 @@ def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:
     assert not spider._holds_links()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("body", "media_type", "is_quick"),
     [
         (b"", "text/html", True),

@@ -20,6 +20,7 @@ from simweb.robots import ROBOTS, Request, Robots
 from simweb.site import Tree
 from simweb.spec import Place, WorldSpec
 from simweb.survey import Survey, spec
+from tests.cases import each_of
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import ResponseReader
 from webcrawl.parse.robots import RobotsRules
@@ -58,7 +59,7 @@ class TestRepeatable:
 
 
 class TestTree:
-    @pytest.mark.parametrize("flags", [[1] * 40, [1, 0, 0, 0] * 10, [1] + [0] * 39, [1]])
+    @each_of("flags", [[1] * 40, [1, 0, 0, 0] * 10, [1] + [0] * 39, [1]])
     def test_every_number_has_one_smaller_sound_parent(self, flags: list[int]) -> None:
         tree = Tree([bool(flag) for flag in flags], fanout=3)
         parents = {child: number for number in range(len(flags)) for child in tree.children(number)}
@@ -92,7 +93,7 @@ class TestTree:
 
 
 class TestUrls:
-    @pytest.mark.parametrize("style", LINKS, ids=lambda style: style.name)
+    @each_of("style", LINKS)
     def test_every_spelling_is_the_same_url(self, world: World, style: object) -> None:
         odd = World(WorldSpec(hosts=60, features=f"none,{style.name}"))  # type: ignore[attr-defined]
         for place in everything(odd)[:300]:
@@ -106,7 +107,7 @@ class TestUrls:
 
 
 class TestPages:
-    @pytest.mark.parametrize("menu", [0, 30])
+    @each_of("menu", [0, 30])
     def test_links_in_the_html_are_the_links_that_count(self, menu: int) -> None:
         world = World(WorldSpec(hosts=40, features="none", page_bytes=500, menu=menu))
         for place in everything(world)[:200]:
@@ -138,7 +139,7 @@ class TestPages:
 class TestKinds:
     """A page kind marked as sound makes a whole document."""
 
-    @pytest.mark.parametrize("kind", PAGES, ids=lambda kind: kind.name)
+    @each_of("kind", PAGES)
     def test_every_kind_makes_a_reply(self, kind: PageKind) -> None:
         page = Page(
             title="um título",
@@ -167,7 +168,7 @@ class TestKinds:
 
 
 class TestFeatures:
-    @pytest.mark.parametrize(
+    @each_of(
         ("text", "has", "lacks"),
         [
             ("default", "page-404", "page-calendar"),
@@ -189,7 +190,7 @@ class TestFeatures:
 
 
 class TestRobots:
-    @pytest.mark.parametrize("kind", ROBOTS, ids=lambda kind: kind.name)
+    @each_of("kind", ROBOTS)
     def test_the_file_has_the_rules_that_the_ledger_applies(self, kind: object) -> None:
         """By the crawler's own matcher, for the kinds that answer with a file."""
         made: Robots = kind.make(  # type: ignore[attr-defined]

@@ -26,6 +26,7 @@ from typing import Final, TypedDict
 
 from isal import isal_zlib
 
+HUB_FOLDER: Final = "hub-"  # and its number: in a store, the log and reports of one of several
 FILE_BYTES: Final = 64 << 20  # about 150,000 lines; compressed in 0.3 s
 RECENT: Final = 200
 _PIECE = 1 << 20

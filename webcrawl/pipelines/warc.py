@@ -178,7 +178,12 @@ class WarcPipeline:
         return capture
 
     async def close_spider(self) -> None:
-        """Finish the last file, and set the stats of the archive."""
+        """Finish the last file, and set the stats of the archive.
+
+        The engine has waited for the pages, but not for robots.txt, sitemaps and requisites.
+        """
+        if (scheduler := crawl_of(self._crawler).scheduler) is not None:
+            await scheduler.end_admissions()
         if (earlier := crawl_of(self._crawler).earlier) is not None:
             crawl_of(self._crawler).earlier = None
             earlier.close()
@@ -207,11 +212,7 @@ class WarcPipeline:
         )
 
     async def requisite_fetched(self, page: Page) -> None:
-        """A signal handler: archive a page requisite. NotArchived, also while the crawl closes: the
-        engine waits for pages only.
-        """
-        if self._writer is None:
-            raise NotArchived("the archive is closed")
+        """A signal handler: archive a page requisite. NotArchived."""
         await self.process_item(page)
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.warc.payload import without_chunks
+from webcrawl.warc.payloadtype import HEADER_BYTES, find_signature, type_of
 from webcrawl.warc.protocols import protocol_fields
 
 NewId = Callable[[], str]  # a fresh WARC-Record-ID, "<urn:uuid:...>" (5.2)
@@ -314,6 +315,10 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
     recorded = capture.recorded_digest
     if digested := capture.payload_digest if recorded is None else recorded:
         fields += [("WARC-Payload-Digest", digested)]
+    if not original and not exchange.codings_left:
+        found = find_signature(exchange.payload, 0, HEADER_BYTES)
+        if found and (name := type_of(found)):
+            fields += [("WARC-Identified-Payload-Type", name)]
     fields += [("Content-Type", "application/http;msgtype=response")]
     return _record(fields, exchange.head, b"" if original else exchange.body)
 
