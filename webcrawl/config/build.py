@@ -358,9 +358,12 @@ def robots_names(settings: BaseSettings, agent: str = "") -> str:
     return names_key((agent or robots_token(settings), *robots_also(settings)))
 
 
-def robots_reader(settings: BaseSettings) -> Callable[[bytes], RobotsRules]:
-    """A function that reads a robots.txt for all names of ROBOTSTXT_USER_AGENT."""
-    return reader(robots_names(settings))
+def robots_reader(settings: BaseSettings, agent: str = "") -> Callable[[bytes], RobotsRules]:
+    """A function that reads a robots.txt for all names of ROBOTSTXT_USER_AGENT.
+
+    `agent` in place of our own.
+    """
+    return reader(robots_names(settings, agent))
 
 
 def is_worker(crawler: Crawler) -> bool:
