@@ -17,7 +17,6 @@ from benchmarks import (
     frontier,
     hub,
     memory,
-    overheads,
     seeds,
     survey,
     vs_scrapy,
@@ -31,7 +30,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "memory": memory,
     "frontier": frontier,
     "hub": hub,
-    "overheads": overheads,
     "seeds": seeds,
     "calls": calls,
 }

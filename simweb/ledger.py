@@ -52,7 +52,6 @@ class Rules:
     host_delay_s: float = option(0.5, "S", "seconds between two requests to a host")
     ip_delay_s: float = option(0.0, "S", "seconds between two requests to an address")
     crawl_delay_max_s: float = option(inf, "S", "a longer Crawl-delay is cut to this")
-    tolerance_s: float = option(0.0, "S", "accept requests this much too early")
     scope_suffix: str = option("", ".br", "suffix of the hosts in scope (all)")
     requisites: bool = option(False, "", "the crawl is to ask for the files that pages show, too")
     partial: bool = option(False, "", "the crawl may stop anywhere: do not look for missing pages")
@@ -140,7 +139,7 @@ class Ledger:
     def _judge_ip(self, now: float, ip: str, name: str, target: str) -> None:
         last = self._last_ip.get(ip)
         self._last_ip[ip] = now
-        if last is not None and now - last < self.rules.ip_delay_s - self.rules.tolerance_s:
+        if last is not None and now - last < self.rules.ip_delay_s:
             self._blame(
                 "early_ip", f"{now - last:.3f} s of {self.rules.ip_delay_s:g}", ip, name, target
             )
@@ -151,10 +150,10 @@ class Ledger:
         if last is None:
             return
         delay_s = self._delay_s(host)
-        if now - last < delay_s - self.rules.tolerance_s:
+        if now - last < delay_s:
             self._blame("early_host", f"{now - last:.3f} s of {delay_s:g}", name, target)
         later_s = self._retry_after_s.pop(name, 0.0)
-        if now - last < later_s - self.rules.tolerance_s:
+        if now - last < later_s:
             self._blame("early_retry", f"{now - last:.3f} s of {later_s:g}", name, target)
 
     def _delay_s(self, host: int) -> float:

@@ -78,20 +78,20 @@ NO_ADDRESS = ["", "localhost", "127.1", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3
 
 @each_of("address", PUBLIC)
 def test_public_addresses_pass(address: str) -> None:
-    assert AddressGuard().admits(address)
-    assert AddressGuard(allow_private=True).admits(address)
+    assert AddressGuard().admitted("a.test", [address])
+    assert AddressGuard(allow_private=True).admitted("a.test", [address])
 
 
 @each_of("address", PRIVATE)
 def test_private_addresses_pass_when_allowed(address: str) -> None:
-    assert not AddressGuard().admits(address)
-    assert AddressGuard(allow_private=True).admits(address)
+    assert not AddressGuard().admitted("a.test", [address])
+    assert AddressGuard(allow_private=True).admitted("a.test", [address])
 
 
 @each_of("address", [*NOT_ONE_MACHINE, *NO_ADDRESS])
 def test_addresses_of_no_single_machine_never_pass(address: str) -> None:
-    assert not AddressGuard().admits(address)
-    assert not AddressGuard(allow_private=True).admits(address)
+    assert not AddressGuard().admitted("a.test", [address])
+    assert not AddressGuard(allow_private=True).admitted("a.test", [address])
 
 
 def test_filter_keeps_order() -> None:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.exchanges import EXCHANGES, GZIPPED, HTML, TEXT, capture, exchange, head
-from webcrawl.items import Original
 from webcrawl.warc.payloadtype import HEADER_BYTES, find_signature, type_of
-from webcrawl.warc.records import Capture, capture_records, payload_digest
+from webcrawl.warc.records import Capture, Original, capture_records, payload_digest
 
 TAGS = "!DOCTYPE HTML,HTML,HEAD,SCRIPT,IFRAME,H1,DIV,FONT,TABLE,A,STYLE,TITLE,B,BODY,BR,P,!--"
 HTML_STARTS = [

@@ -75,7 +75,7 @@ def test_each_host_has_a_stand_in_that_leads_nowhere() -> None:
     for address in addresses:
         assert ip_address(address).version == 6
         assert real_address(address) == ""
-        assert not AddressGuard().admits(address)
+        assert not AddressGuard().admitted("a.test", [address])
     assert real_address("192.0.2.1") == "192.0.2.1"
 
 

@@ -66,7 +66,6 @@ FAILURES = ("page-500", "page-429", "page-reset", "page-hang", "page-long")
 CASES = {
     "polite": ("none", {}, [ROBOTS, ("/", 1.0), ("{page}", 1.0)], ""),
     "a host's delay": ("none", {}, [ROBOTS, ("/", 0.999)], "early_host"),
-    "the tolerance": ("none", {"tolerance_s": 0.01}, [ROBOTS, ("/", 0.995)], ""),
     "Crawl-delay": (DELAY, MOST, [ROBOTS, ("/", 1.5)], "early_host"),
     "its maximum": (DELAY, {"crawl_delay_max_s": 1.0}, [ROBOTS, ("/", 1.5)], ""),
     "Crawl-delay, from its answer on": (DELAY, {}, [ROBOTS, ("/robots.txt", 1.5)], "early_host"),
