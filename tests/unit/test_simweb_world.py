@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from random import Random
 from urllib.parse import urlsplit
 
 import pytest
 
 from simweb.features import select
-from simweb.links import LINKS, Target
 from simweb.model import FEATURES, World
 from simweb.pagekinds import PAGES, PageKind
 from simweb.pages import Page
 from simweb.reach import reach
-from simweb.robots import ROBOTS, Request, Robots
-from simweb.site import Tree
+from simweb.robots import Robots
 from simweb.spec import Place, WorldSpec
 from simweb.survey import Survey, spec
 from tests.cases import each_of
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import ResponseReader
-from webcrawl.parse.robots import RobotsRules
-from webcrawl.parse.urls import canonicalize
-
-CODED = ("robots-chunked", "robots-bomb")  # not sent as plain text
 
 
 @pytest.fixture(scope="module")
@@ -49,24 +40,7 @@ def body_of(world: World, place: Place) -> bytes:
     return b"".join(reply.body)
 
 
-class TestRepeatable:
-    def test_same_seed_same_world(self, world: World) -> None:
-        again = World(world.spec)
-        assert again.names() == world.names()
-        for place in everything(world)[::50]:
-            assert again.url(place) == world.url(place)
-            assert again.outlinks(place) == world.outlinks(place)
-            assert again.reply(place.host, place).head == world.reply(place.host, place).head
-
-
 class TestTree:
-    @each_of("flags", [[1] * 40, [1, 0, 0, 0] * 10, [1] + [0] * 39, [1]])
-    def test_every_number_has_one_smaller_sound_parent(self, flags: list[int]) -> None:
-        tree = Tree([bool(flag) for flag in flags], fanout=3)
-        parents = {child: number for number in range(len(flags)) for child in tree.children(number)}
-        assert sorted(parents) == list(range(1, len(flags)))
-        assert all(flags[parent] and parent < child for child, parent in parents.items())
-
     def test_every_page_of_a_world_without_faults_is_reached_from_one_seed(self) -> None:
         plain = World(WorldSpec(hosts=80, seeds=1, features="none", page_bytes=500))
         assert reach(plain).pages == set(everything(plain))
@@ -81,43 +55,8 @@ class TestTree:
         }
         assert expected <= reach(world).pages
 
-    def test_pages_linked_from_disallowed_pages_only_are_not_expected(self, world: World) -> None:
-        for place in reach(world).pages:
-            host = world.host(place.host)
-            assert host.open
-            assert host.robots.allows(world.target(place))
-
-    def test_scope_excludes_hosts(self, world: World) -> None:
-        hosts = {place.host for place in reach(world, ".br").pages}
-        assert {world.names()[host].endswith(".br") for host in hosts} == {True}
-        assert len(hosts) < len({place.host for place in reach(world).pages})
-
-
-class TestUrls:
-    @each_of("style", LINKS)
-    def test_every_spelling_is_the_same_url(self, world: World, style: object) -> None:
-        odd = World(WorldSpec(hosts=60, features=f"none,{style.name}"))  # type: ignore[attr-defined]
-        for place in everything(odd)[:300]:
-            for near in (True, False):
-                path = odd.host(place.host).site.path(place.page)
-                for query in ("", "?de=1&amp;passo=1"):
-                    target = Target(odd.names()[place.host], "", path, query, near)
-                    spelled = style.spell(target).replace("&amp;", "&").replace("&#x2F;", "/")  # type: ignore[attr-defined]
-                    plain = target.url.replace("&amp;", "&")
-                    assert canonicalize(spelled, odd.url(Place(place.host, 0))) == plain
-
 
 class TestPages:
-    @each_of("menu", [0, 30])
-    def test_links_in_the_html_are_the_links_that_count(self, menu: int) -> None:
-        world = World(WorldSpec(hosts=40, features="none", page_bytes=500, menu=menu))
-        for place in everything(world)[:200]:
-            hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, place))
-            urls = [canonicalize(href.decode(), world.url(place)) for href in hrefs]
-            assert urls == [world.url(link) for link in world.outlinks(place)]
-            assert len(urls) == world.reply(place.host, place).links
-            assert 3 <= len(urls) - menu <= 60
-
     def test_a_prepared_page_equals_one_made_on_request(self) -> None:
         spec = WorldSpec(hosts=30, features="all,-page-large*", page_bytes=500, menu=5)
         fresh, prepared = World(spec), World(spec)
@@ -138,14 +77,6 @@ class TestPages:
             assert not world.host(original).kind.mirror
             assert body_of(world, Place(mirror, 0)) == body_of(world, Place(original, 0))
             assert b'href="/' not in body_of(world, Place(mirror, 0)).replace(b'"/s.css"', b"")
-
-    def test_only_mirrors_have_equal_pages(self, world: World) -> None:
-        bodies = Counter(
-            body_of(world, place)
-            for place in reach(world).documents
-            if world.kind(place).name == "page-plain" and not world.host(place.host).kind.mirror
-        )
-        assert set(bodies.values()) == {1}
 
 
 class TestKinds:
@@ -196,29 +127,8 @@ class TestFeatures:
         assert has is None or has in chosen
         assert lacks is None or lacks not in chosen
 
-    def test_a_weight_is_given(self) -> None:
-        chosen = select("none,page-404=20,page-41*=0.5", FEATURES)
-        assert chosen == {"page-404": 20, "page-410": 0.5}
-
 
 class TestRobots:
-    @each_of("kind", ROBOTS)
-    def test_the_file_has_the_rules_that_the_ledger_applies(self, kind: object) -> None:
-        """By the crawler's own matcher, for the kinds that answer with a file."""
-        made: Robots = kind.make(  # type: ignore[attr-defined]
-            Request(rng=Random(5), token="webcrawl", delay_s=1.0, elsewhere="http://b.br/x")
-        )
-        reply = made.replies[-1]
-        if reply.status != 200 or kind.name in CODED:  # type: ignore[attr-defined]
-            return
-        assert isinstance(reply.body, tuple)
-        rules = RobotsRules.parse(b"".join(reply.body), "webcrawl")
-        world = World(WorldSpec(hosts=8, features="none"))
-        for place in everything(world):
-            target = world.target(place)
-            assert rules.allows(target) == made.allows(target)
-        assert (rules.crawl_delay_s or 0) == made.delay_s
-
     def test_the_longest_rule_wins_and_allow_wins_a_tie(self) -> None:
         robots = Robots(rules=[(False, "/a"), (True, "/a/b"), (False, "/c"), (True, "/c")])
         assert [robots.allows(x) for x in ("/a/x", "/a/b", "/c", "/")] == [False, True, True, True]
