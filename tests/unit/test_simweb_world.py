@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from random import Random
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,12 +14,15 @@ from simweb.model import FEATURES, World
 from simweb.pagekinds import PAGES, PageKind
 from simweb.pages import Page
 from simweb.reach import reach
-from simweb.robots import Robots
+from simweb.robots import ROBOTS, Request, Robots
 from simweb.spec import Place, WorldSpec
 from simweb.survey import Survey, spec
 from tests.cases import each_of
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import ResponseReader
+from webcrawl.parse.robots import RobotsRules
+
+CODED = ("robots-chunked", "robots-bomb")  # not sent as plain text
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +133,23 @@ class TestFeatures:
 
 
 class TestRobots:
+    @each_of("kind", ROBOTS)
+    def test_the_file_has_the_rules_that_the_ledger_applies(self, kind: object) -> None:
+        """By the crawler's own matcher, for the kinds that answer with a file."""
+        made: Robots = kind.make(  # type: ignore[attr-defined]
+            Request(rng=Random(5), token="webcrawl", delay_s=1.0, elsewhere="http://b.br/x")
+        )
+        reply = made.replies[-1]
+        if reply.status != 200 or kind.name in CODED:  # type: ignore[attr-defined]
+            return
+        assert isinstance(reply.body, tuple)
+        rules = RobotsRules.parse(b"".join(reply.body), "webcrawl")
+        world = World(WorldSpec(hosts=8, features="none"))
+        for place in everything(world):
+            target = world.target(place)
+            assert rules.allows(target) == made.allows(target)
+        assert (rules.crawl_delay_s or 0) == made.delay_s
+
     def test_the_longest_rule_wins_and_allow_wins_a_tie(self) -> None:
         robots = Robots(rules=[(False, "/a"), (True, "/a/b"), (False, "/c"), (True, "/c")])
         assert [robots.allows(x) for x in ("/a/x", "/a/b", "/c", "/")] == [False, True, True, True]
