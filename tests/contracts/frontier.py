@@ -166,15 +166,6 @@ class FrontierContract:
 
     # The way of one URL
 
-    async def test_a_page_comes_after_dns_and_robots(self) -> None:
-        driver = self.driver()
-        await driver.put("http://a/")
-        assert [lease.step for lease in await driver.drain()] == [
-            Step.RESOLVE,
-            Step.ROBOTS,
-            Step.PAGE,
-        ]
-
     def test_a_new_frontier_is_finished_and_waits_for_ever(self) -> None:
         frontier = self.make()
         assert frontier.is_finished()
@@ -309,16 +300,6 @@ class FrontierContract:
         sampled = [lease.is_sampled for lease in leases if lease.host == "b"]
         assert sampled == [True] * 3 + [False] * 3
         assert driver.frontier.counters.languages == {"por": 3, "eng": 6}
-
-    async def test_hosts_come_up_by_their_best_link(self) -> None:
-        driver = self.driver(order="level", obey_robots=False)
-        await driver.put("http://a/1/2", "http://b/1", "http://c/")
-        await driver.answer_all()
-        assert [lease.url for lease in await driver.leases()] == [
-            "http://c/",
-            "http://b/1",
-            "http://a/1/2",
-        ]
 
     async def test_a_better_link_moves_its_host_up(self) -> None:
         driver = self.driver(order="level", obey_robots=False)
@@ -834,18 +815,6 @@ class FrontierContract:
         assert counters.dropped == {}
         assert counters.ip_passed == 11
 
-    async def test_the_content_seen_test_names_the_first_page(self) -> None:
-        frontier = self.make()
-        a, b = Original("http://a/", 1.0, "sha1:A"), Original("http://b/", 2.0, "sha1:A")
-        first, second, other = [
-            await frontier.content_seen(b"x", a),
-            await frontier.content_seen(b"x", b),
-            await frontier.content_seen(b"y", b._replace(payload_digest="sha1:B")),
-        ]
-        assert (first, other) == (None, None)
-        assert second is not None
-        assert second.url == "http://a/"
-
     async def test_of_several_copies_the_one_sent_in_the_same_bytes_is_named(self) -> None:
         frontier = self.make()
         forms = (("a", "A"), ("b", "B"), ("c", "B"), ("d", "A"))
@@ -882,15 +851,6 @@ class FrontierContract:
         assert done.hosts["idle"] == 3
         assert sum(done.hosts.values()) == 3 + done.hosts["retired"]
         assert done.largest == []
-
-    async def test_the_overview_says_when_a_host_is_ready(self) -> None:
-        driver = self.driver(obey_robots=False)
-        await driver.put("http://a/1", "http://a/2")
-        await driver.fetch()
-        driver.now += 4
-        overview: Overview = await driver.frontier.overview(driver.now, 5)
-        assert overview.hosts["snoozed"] == 1
-        assert overview.largest == [("a", 1, 6.0)]
 
     async def test_the_slowest_hosts_come_first(self) -> None:
         driver = self.driver(obey_robots=False)

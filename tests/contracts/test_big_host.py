@@ -21,7 +21,7 @@ from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lane, Lease, Link, Outcome, RobotsFetched, Step
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
-MANY = 50_000
+MANY = 20_000
 COSTLY = b"".join(b"Allow: *" + b"a" * 80 + b"%daaa\n" % number for number in range(1000))
 OTHERS = [f"http://other-{n}.example/{m}" for m in range(5) for n in range(20)]
 

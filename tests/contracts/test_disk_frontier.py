@@ -190,23 +190,6 @@ async def test_the_next_run_knows_how_fast_a_host_answers(tmp_path: Path) -> Non
     assert (driver.now - at) == pytest.approx(40.0)
 
 
-async def test_a_run_with_another_name_in_robots_txt_fetches_it_again(tmp_path: Path) -> None:
-    """It may have other rules for that name."""
-
-    async def robots_fetched(agent: str, *urls: str) -> int:
-        """Until one page is fetched."""
-        frontier = LocalFrontier(tmp_path, Policy(politeness=POLITE, agent=agent))
-        driver = Driver(frontier)
-        await driver.put(*urls)
-        await driver.fetch()
-        await frontier.close()
-        return frontier.counters.robots.total()
-
-    assert await robots_fetched("one", "http://a/1", "http://a/2", "http://a/3") == 1
-    assert await robots_fetched("one") == 1
-    assert await robots_fetched("two") == 2
-
-
 async def test_rules_for_other_names_do_not_hold_while_robots_txt_is_unreachable(
     tmp_path: Path,
 ) -> None:

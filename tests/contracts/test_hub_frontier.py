@@ -22,10 +22,8 @@ from webcrawl.cluster.sessions import Sessions
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Link
-from webcrawl.frontier.outbox import Outbox
-from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import Answers, Exit, Orders, Status, frame
+from webcrawl.hub.wire import Answers, Exit, Status, frame
 from webcrawl.hub.wire import encode as encode_message
 
 BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
@@ -163,20 +161,6 @@ async def test_a_fetcher_that_exits_gives_its_leases_back_and_leaves(machines: M
     assert len(await machines.server.acquire(0.0, 1, Lane.ADMISSIONS)) == 1
 
 
-async def test_a_fetcher_gets_the_orders_that_hold_already(machines: Machines) -> None:
-    machines.server.orders = Orders(is_paused=True)
-    fetcher = machines.fetcher()
-    got: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
-
-    async def carry_out(orders: Orders) -> int:
-        got.set_result(orders)
-        return 0
-
-    fetcher.on_orders = carry_out
-    machines.start(fetcher)
-    assert (await got).is_paused
-
-
 async def test_a_brief_of_megabytes_arrives_in_messages_that_a_bus_carries(
     machines: Machines,
     monkeypatch: pytest.MonkeyPatch,
@@ -250,17 +234,6 @@ async def test_a_message_whose_text_is_not_unicode_is_no_fault_of_the_hub(
     assert [record.exc_info for record in caplog.records] == [None]
 
 
-async def test_a_fetcher_without_a_session_says_so_each_minute(
-    machines: Machines, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING, "webcrawl.cluster")
-    fetcher = machines.fetcher()
-    for _ in range(150):  # no turn of the loop: no answer
-        fetcher.tick()
-    said = [each.message for each in caplog.records if "session" in each.message]
-    assert said == [f"No session with the hub for {n} s: no request is sent" for n in (60, 120)]
-
-
 async def test_a_silent_fetcher_keeps_its_leases_until_the_longest_fetch_is_over(
     machines: Machines,
 ) -> None:
@@ -296,24 +269,6 @@ async def test_a_fetcher_with_a_new_stream_forgets_which_urls_the_hub_had(
     fetcher.tick()
     await fetcher.put([link("http://b/")], 0.0)
     assert renewed == [None]
-
-
-async def test_links_of_a_page_that_was_given_up_stay_unknown(machines: Machines) -> None:
-    """The page is fetched again, and its links must then reach the hub."""
-    fetcher, cache = machines.fetcher(), UrlCache(Policy())
-    fetcher.on_renewed = cache.clear
-    outbox = Outbox(fetcher, cache)
-    machines.start(fetcher)
-    await fetcher.put([link("http://a/")], 0.0)
-    (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
-    await fetcher.release([(lease, answer(lease, 0.0))], 0.0)
-    (page,) = await fetcher.acquire(time.monotonic(), 1)
-    machines.sessions._fetchers.clear()  # as another process
-    fetcher.end_session()
-    fetcher.tick()
-    outbox.release(page, answer(page, 0.0, links=(link("http://a/1"),)))
-    await outbox.deliver(0.0)
-    assert cache.maybe_new(["http://a/1"]) == ["http://a/1"]
 
 
 @pytest.mark.parametrize("ends_by", ["Ctrl-C", "the hub"])

@@ -14,6 +14,8 @@ from tests.objectserver import BUCKET, SECRET, Between, environment, s3_server
 from webcrawl.tools.stored import NoStoreError, StoredFile, named_files
 from webcrawl.warc.objects import PART_BYTES, Objects, ObjectsError
 
+pytestmark = pytest.mark.slow
+
 URL = f"s3://{BUCKET}/some/where"
 
 

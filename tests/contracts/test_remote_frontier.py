@@ -151,23 +151,6 @@ async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
     await pair.die()
 
 
-async def test_the_counts_of_all_processes_are_added_up() -> None:
-    server = served()
-    pairs = [Pair(server), Pair(server)]
-    server.counters.links = 1
-    for pair in pairs:
-        for _ in range(2):
-            counters = pair.remote.counters
-            counters.links += 10
-            counters.fetch_s += 0.5
-            counters.dropped["scope_deny"] += 1
-            await pair.remote.acquire(100.0, 1)
-    for pair in pairs:
-        await pair.die()
-    counters = server.counters
-    assert (counters.links, counters.fetch_s, counters.dropped["scope_deny"]) == (41, 2.0, 4)
-
-
 async def test_close_notifies_the_processes_and_waits_for_their_exit() -> None:
     server = served()
     server._grace_s = 60
@@ -341,21 +324,6 @@ async def test_the_target_can_be_lowered_to_what_is_answered_and_leased() -> Non
     await pair.remote.release([(each, answer(each, 101.0)) for each in theirs], 101.0)
     assert (server.counters.crawled, server.is_met) == (5, True)
     await pair.die()
-
-
-async def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> None:
-    server = served()
-    first, told = Pair(server), []
-    first.remote.on_allowed = lambda until, hub: told.append(until)
-    server.allow_until(150.0)
-    await first.remote.acquire(100.0, 1)
-    assert told == [150.0]
-    second = Pair(server)
-    second.remote.on_allowed = lambda until, hub: told.append(until)
-    await second.remote.acquire(100.0, 1)
-    assert told == [150.0, 150.0]
-    await first.die()
-    await second.die()
 
 
 async def test_a_process_that_fails_to_carry_out_orders_disconnects() -> None:

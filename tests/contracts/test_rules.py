@@ -34,7 +34,7 @@ def for_host(host: str, **values: Any) -> HostRule:
     return HostRule(line=1, hosts=(host,), values=Values(**values))
 
 
-@pytest.fixture(params=["disk", "small disk", "served"])
+@pytest.fixture(params=["small disk", "served"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Makes a frontier with rules; the same again on disk resumes it."""
     made: list[LocalFrontier] = []

@@ -137,7 +137,9 @@ def graph() -> Graph:
 
 def test_important_pages_come_early(graph: Graph) -> None:
     importance, seeds = pagerank(graph), list(graph)[:10]
-    orders = {order: crawl(order, seeds, graph.__getitem__) for order in ORDERS}
+    orders = {
+        order: crawl(order, seeds, graph.__getitem__) for order in ("opic", "level", "shuffled")
+    }
     assert {len(fetched) for fetched in orders.values()} == {len(graph)}
     opic = orders.pop("opic")
     best = sorted(graph, key=importance.__getitem__, reverse=True)
@@ -167,7 +169,7 @@ def with_trap(graph: Graph) -> Callable[[str], list[str]]:
 
 
 def test_a_link_trap_starves(graph: Graph) -> None:
-    seeds, pages_max = list(graph)[:10], 1000
+    seeds, pages_max = list(graph)[:10], 600
 
     def trapped(order: str) -> int:
         fetched = crawl(order, seeds, with_trap(graph), pages_max)
@@ -181,5 +183,5 @@ def test_a_crawl_that_is_killed_keeps_its_cash_and_so_its_order(
     graph: Graph, tmp_path: Path
 ) -> None:
     seeds = list(graph)[:10]
-    killed = crawl("opic", seeds, graph.__getitem__, 500, jobdir=tmp_path)
-    assert killed == crawl("opic", seeds, graph.__getitem__, 500)
+    killed = crawl("opic", seeds, graph.__getitem__, 300, jobdir=tmp_path)
+    assert killed == crawl("opic", seeds, graph.__getitem__, 300)

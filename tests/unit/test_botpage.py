@@ -7,14 +7,10 @@ from argparse import Namespace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
 from msgspec import structs
-from scrapy.exceptions import UsageError
 from scrapy.utils.project import get_project_settings
 
-from tests.cases import each_of
-from webcrawl.fetch.signing import DIRECTORY_PATH
-from webcrawl.tools.botpage.command import Command, _keys_path, _prefixes
+from webcrawl.tools.botpage.command import Command
 from webcrawl.tools.botpage.page import Bot, address_list, html, missing, write_botpage
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -80,17 +76,6 @@ def test_what_else_the_settings_promise() -> None:
         assert promise not in plain
 
 
-@each_of(
-    ("agent", "path"),
-    [
-        ("https://example.org/keys", "/keys"),
-        *((f"https://example.org{path}", DIRECTORY_PATH) for path in ("", "/", "/a/", "/../a")),
-    ],
-)
-def test_the_directory_of_keys_is_a_file_below_the_folder(agent: str, path: str) -> None:
-    assert _keys_path(agent) == path
-
-
 def test_every_value_is_escaped() -> None:
     bot = Bot(
         **dict.fromkeys(("token", "user_agent", "operator", "purpose", "mail", "agent"), HOSTILE),
@@ -136,14 +121,6 @@ def test_the_files(tmp_path: Path) -> None:
             {"ipv6Prefix": "2001:db8::/64", "services": ["examplebot"]},
         ],
     }
-
-
-def test_the_prefixes_of_the_command_line() -> None:
-    given = ["192.0.2.0/28, 198.51.100.7", "2001:db8::/64"]
-    assert _prefixes(given) == ["192.0.2.0/28", "198.51.100.7", "2001:db8::/64"]
-    for bad in ("", "192.0.2.0/28,", "192.0.2.0/28,x"):
-        with pytest.raises(UsageError, match="give prefixes"):
-            _prefixes([bad])
 
 
 def test_the_settings_of_a_hub_make_a_page(tmp_path: Path) -> None:

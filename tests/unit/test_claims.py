@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from msgspec import json
 from tests.cases import each_of
 from tests.unit import virtualtime
 from tests.unit.test_hub_records import Process, Records
-from webcrawl.cluster.bus import Entry, Refused
+from webcrawl.cluster.bus import Refused
 from webcrawl.cluster.claims import (
     CLAIMANT,
     Claim,
@@ -23,7 +22,7 @@ from webcrawl.cluster.claims import (
     write_claim,
 )
 from webcrawl.cluster.packets import SILENCE_S
-from webcrawl.cluster.records import CRAWL, CrawlRecord
+from webcrawl.cluster.records import CrawlRecord
 
 NAMES = map(str, count(1))
 
@@ -96,30 +95,6 @@ def test_a_crawl_that_has_ended_is_followed_by_another_one() -> None:
     begin(records, claim(records)).end("finished")
     assert claim(records, "B") == Claim("B", 0, 2)
     assert claim(records, "C") == Claim("B", 1, 2)
-
-
-def test_a_hub_that_lives_writes_lost_records_again_before_another_crawl_begins() -> None:
-    records = Records()
-    process = begin(records, claim(records))
-    records.entries.clear()
-
-    async def test() -> Claim:
-        loop = asyncio.get_running_loop()
-        loop.call_later(2.0, records.entries.update, written.entries)
-        wanted = CrawlRecord("1", "B", "hash", 2)
-        return await claim_number(records, wanted, "someone")
-
-    process.check(2.0)
-    written = Records()
-    written.entries = dict(records.entries)
-    records.entries.clear()
-    assert virtualtime.run(test()) == Claim("A", 1, 2)
-
-
-def test_garbage_in_place_of_the_crawl_is_replaced() -> None:
-    records = Records()
-    records.entries[CRAWL] = Entry(b"\xff{", 90)
-    assert claim(records) == Claim("A", 0, 2)
 
 
 def test_a_hub_that_is_resumed_with_other_settings_while_others_run_is_refused() -> None:

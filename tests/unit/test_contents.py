@@ -66,12 +66,6 @@ def test_a_page_is_compared_with_all_forms_in_which_its_content_was_sent(at_once
     assert (kept.contents._fresh, kept.contents._fresh_of) == ({}, {})
 
 
-def test_a_plain_page_after_compressed_ones_is_found_too() -> None:
-    kept = Kept()
-    found = [kept.page(str(number), sent) for number, sent in enumerate([GZIPPED, PLAIN, PLAIN])]
-    assert found == ["", "0", "1"]
-
-
 def test_the_same_bytes_under_another_label_are_in_the_archive_once() -> None:
     """A file that one server declares as gzipped HTML, another as plain gzip: two contents."""
     packed = raw_digest(GZIPPED)
@@ -80,17 +74,6 @@ def test_the_same_bytes_under_another_label_are_in_the_archive_once() -> None:
         assert kept.page("first", GZIPPED, first) == ""
         assert kept.page("second", GZIPPED, second) == "first"
         assert kept.page("third", GZIPPED, second) == "first"
-
-
-def test_a_plain_page_takes_one_row_and_any_other_page_two() -> None:
-    kept = Kept()
-    kept.page("plain")
-    assert kept.rows == 1
-    kept.page("gzip", GZIPPED, b"another content")
-    assert kept.rows == 3
-    kept.page("copy", GZIPPED, b"another content")
-    kept.page("copy of plain")
-    assert kept.rows == 3
 
 
 @each_of("outcome", [Returned(), Failed("reset", 1.0, 1.0)])
@@ -134,6 +117,13 @@ def test_a_page_that_is_not_archived_has_duplicates_and_no_revisits(sent: str) -
     assert kept.page("another form", CHUNKED) == "lost"
 
 
+def test_a_page_without_a_payload_digest_may_be_unarchived_too() -> None:
+    kept = Kept()
+    kept.ask("lost", "")
+    kept.contents.page_ended("lost", UNARCHIVED)
+    assert kept.page("copy", "") == "lost"
+
+
 def test_an_unarchived_copy_does_not_change_the_original_of_another_page() -> None:
     """A copy that is not archived, with another Content-Encoding: its original is archived."""
     kept = Kept()
@@ -142,21 +132,3 @@ def test_an_unarchived_copy_does_not_change_the_original_of_another_page() -> No
     assert kept.ask("copy", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
     kept.contents.page_ended("copy", UNARCHIVED)
     assert kept.ask("third", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
-
-
-def test_an_unarchived_form_is_stored_when_it_comes_again() -> None:
-    kept = Kept()
-    assert kept.page("plain") == ""
-    kept.ask("lost", GZIPPED)
-    kept.contents.page_ended("lost", UNARCHIVED)
-    assert kept.rows == 1
-    assert kept.page("gzip") == "plain"
-    assert kept.page("first", GZIPPED) == "plain"
-    assert kept.page("second", GZIPPED) == "first"
-
-
-def test_a_page_without_a_payload_digest_may_be_unarchived_too() -> None:
-    kept = Kept()
-    kept.ask("lost", "")
-    kept.contents.page_ended("lost", UNARCHIVED)
-    assert kept.page("copy", "") == "lost"

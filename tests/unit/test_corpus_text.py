@@ -140,8 +140,8 @@ for line in sys.stdin:
 
 
 def test_no_page_takes_more_than_its_size() -> None:
-    """300 MB and a minute of CPU time are enough for all, in two sizes each."""
-    sizes = (2_000, 20_000)
+    """300 MB and a minute of CPU time are enough for each."""
+    sizes = (20_000,)
     cases = [(name, n) for name in HOSTILE for n in sizes] + [("svg", 2_000_000)]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],

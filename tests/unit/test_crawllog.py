@@ -13,11 +13,10 @@ import pytest
 from tests.contracts.frontier import FOREVER, Driver, answer
 from webcrawl.crawllog import files
 from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files
-from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, Utc, joined, milliseconds, to_bytes
+from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, joined, milliseconds, to_bytes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
-from webcrawl.frontier.disk.identity import new_crawl_id
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Link, Resolved, Step
 from webcrawl.frontier.store import StoreError
@@ -52,23 +51,6 @@ def test_a_finished_log_is_compressed(tmp_path: Path) -> None:
     (path,) = (tmp_path / "new" / "folder").iterdir()
     assert path.name == f"crawl-{ID}-00001.jsonl.gz"
     assert written(path.parent) == [1, 2]
-
-
-def test_a_log_without_lines_leaves_no_file(tmp_path: Path) -> None:
-    CrawlLog(tmp_path, ID).close()
-    assert not list(tmp_path.iterdir())
-
-
-def test_lines_after_the_last_commit_are_cut(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path, ID)
-    write(log, 1, 2)
-    committed = log.place
-    write(log, 3)  # killed before the commit
-    again = CrawlLog(tmp_path, ID, committed)
-    write(again, 3, 4)
-    again.close()
-    assert written(tmp_path) == [1, 2, 3, 4]
-    assert again.warnings == []
 
 
 def test_a_torn_line_is_cut(tmp_path: Path) -> None:
@@ -125,19 +107,6 @@ def test_large_logs_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     log.close()
     assert written(tmp_path) == list(range(100))
     assert len(log_files(tmp_path)) > 10
-
-
-def test_a_crawl_that_goes_on_in_another_folder_finishes_its_files(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path / "a", ID)
-    write(log, 1)
-    committed = log.place
-    write(log, 2)
-    again = CrawlLog(tmp_path / "b", ID, committed)
-    write(again, 2)
-    again.close()
-    assert written(tmp_path / "a") == [1]
-    assert written(tmp_path / "b") == [2]
-    assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_a_crawl_that_returns_to_its_first_folder_cuts_the_file_of_the_second(
@@ -208,18 +177,6 @@ async def test_a_log_that_another_run_has_removed_is_one_line_at_the_end(tmp_pat
         await frontier.close()
 
 
-def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path / "a", ID)
-    write(log, 1)
-    committed = log.place
-    write(log, 2)
-    (tmp_path / "a").rename(tmp_path / "b")
-    again = CrawlLog(tmp_path / "b", ID, committed)
-    again.close()
-    assert written(tmp_path / "b") == [1]
-    assert again.warnings == []
-
-
 def test_another_crawl_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     other = CrawlLog(tmp_path, "20261123045012-ffffff")
     write(other, 1)
@@ -282,19 +239,6 @@ def test_text_that_is_not_unicode_is_escaped() -> None:
     data = to_bytes(Details(redirect_to="\udc80"))
     assert data.isascii()
     assert json.loads(data)["redirect_to"] == "\udc80"
-
-
-def test_times() -> None:
-    utc = Utc()
-    assert utc.text(0.0) == "1970-01-01T00:00:00.000Z"
-    assert utc.text(1_795_409_412.9996) == "2026-11-23T04:50:12.999Z"
-    assert milliseconds(0.01234) == 12.3
-
-
-def test_ids_have_the_form_that_files_are_found_by(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path, new_crawl_id())
-    write(log, 1)
-    assert len(log_files(tmp_path)) == 1
 
 
 async def test_the_time_of_a_look_up_is_in_the_line_of_a_turn(tmp_path: Path) -> None:

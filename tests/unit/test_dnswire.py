@@ -30,23 +30,10 @@ def test_question_and_query() -> None:
     assert query(0x1234, ASKED) == b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + ASKED
 
 
-def test_addresses_in_order_with_the_least_ttl() -> None:
-    answer = read_answer(message(address("192.0.2.2", 90), address("192.0.2.1", 30)), ASKED)
-    assert answer == DnsAnswer(("192.0.2.2", "192.0.2.1"), 30)
-
-
 def test_aliases_count_by_their_ttl() -> None:
     alias = record(b"\x01x\xc0\x0e", record_type=5, ttl_s=10)
     answer = read_answer(message(alias, address("192.0.2.1", name=b"\x01x\xc0\x0e")), ASKED)
     assert answer == DnsAnswer(("192.0.2.1",), 10)
-
-
-def test_ipv6() -> None:
-    asked = question("a.br", TYPE_AAAA)
-    data = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
-    assert read_answer(message(record(data, TYPE_AAAA), asked=asked), asked).addresses == (
-        "2001:db8::1",
-    )
 
 
 def test_the_echoed_question_may_be_in_another_case() -> None:

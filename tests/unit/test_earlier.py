@@ -51,10 +51,6 @@ def test_each_capture_is_found(tmp_path: Path) -> None:
     earlier.close()
 
 
-def test_an_empty_index_has_nothing(tmp_path: Path) -> None:
-    assert made(tmp_path, "").find(digest(1)) is None
-
-
 def test_the_first_capture_counts(tmp_path: Path) -> None:
     again = line(1, "http://b.test/", "20270101000000")
     found = made(tmp_path, line(1) + again, again).find(digest(1))
@@ -248,17 +244,6 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     build = earlierbuild._Build(rows, [], [].append)
     with closing(rows), pytest.raises(EarlierError, match="written: IO error: No space"):
         build._commit()
-
-
-def test_readers_share_it(tmp_path: Path) -> None:
-    made(tmp_path, line(1)).close()
-    folder = tmp_path / "index"
-    before = sorted(folder.iterdir())
-    with closing(Earlier(folder)) as one, closing(Earlier(folder)) as other:
-        found = one.find(digest(1))
-        assert found is not None
-        assert other.find(digest(1)) == found
-    assert sorted(folder.iterdir()) == before
 
 
 def test_the_index_of_our_own_archive(tmp_path: Path) -> None:

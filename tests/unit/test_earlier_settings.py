@@ -50,12 +50,6 @@ def test_without_it_there_is_nothing(archives: Path) -> None:
     assert prepare_earlier(settings(DEDUP_INDEX=[archives], WARC_ENABLED=False)) is None
 
 
-def test_a_broken_line_is_named(archives: Path, tmp_path: Path) -> None:
-    (archives / "b.cdxj").write_text(LINE + "torn")
-    with pytest.raises(SettingError, match=r"^DEDUP_INDEX = .*b\.cdxj, line 2: no CDXJ"):
-        prepare_earlier(settings(DEDUP_INDEX=[str(archives)], JOBDIR=str(tmp_path / "job")))
-
-
 def test_an_index_that_is_gone_is_named(archives: Path, tmp_path: Path) -> None:
     crawl = Crawl()
     crawl.earlier_folder = tmp_path / "gone"

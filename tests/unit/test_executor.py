@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -146,33 +145,3 @@ def test_work_is_done_after_its_event_loop_is_closed() -> None:
     run(use)  # as a second Ctrl-C does
     let_go.set()
     assert done.wait(60)
-
-
-def test_many_threads_one_after_the_other() -> None:
-    """A thread ends when it has no work, and only one exists at a time."""
-    at_work = 0
-
-    def alone() -> int:
-        nonlocal at_work
-        at_work += 1
-        most = at_work
-        at_work -= 1
-        return most
-
-    async def use(aside: AdaptiveExecutor) -> None:
-        for count in (1, 2, 3) * 30:
-            futures: list[Any] = [aside.do(alone, waits=True) for _ in range(count)]
-            assert set(await asyncio.gather(*futures)) == {1}
-
-    run(use)
-
-
-def test_event_loops_one_after_the_other() -> None:
-    """The thread of the last loop may still run when the next loop has work."""
-    aside = AdaptiveExecutor("aside")
-
-    async def use() -> None:
-        assert await asyncio.wait_for(aside.do(where, waits=True), 60) == "aside"
-
-    for _ in range(100):
-        asyncio.run(use())

@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from tests.cases import each_of
-from tests.contracts.frontier import FOREVER, Driver, link
+from tests.contracts.frontier import FOREVER, Driver
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, Steered
 from webcrawl.frontier.base import Policy
@@ -95,23 +95,124 @@ NO_LINE = "The robots.txt of http://a has no rule against it."
 ADDRESS = "IP address of a: ip of a."
 
 
-@pytest.mark.parametrize(
-    ("identity", "expected"),
-    [
-        ({}, "Never queued: not a seed, and no fetched page has a followable link to it."),
-        ({"DEPTH_LIMIT": 3}, "link to it, unless beyond DEPTH_LIMIT = 3."),
-        ({"FOLLOW_LINKS": False}, "Never queued: not a seed, and FOLLOW_LINKS is off."),
-    ],
-)  # fmt: skip
-def test_never_queued(tmp_path: Path, identity: dict[str, Any], expected: str) -> None:
-    (said,) = explained(tmp_path, "http://b/", put("http://a/"), identity=identity)
-    assert said.endswith(expected)
+ONE = "http://a/1"
+NEVER = "Never queued: not a seed, and no fetched page has a followable link to it"
+NO_RETRY = {"policy": {"retry_times": 0}}
+NO_ROBOTS_YET = "The robots.txt of http://a is not known yet."
+REFUSED = RobotsFetched(RULES, FOREVER, 100.0, 100.0)
+LOST, DEAD = RobotsUnreachable("5xx", 100.0, 100.0), Failed("timeout", 110.0, 110.0)
 
 
-def test_a_numbered_url_may_be_beyond_its_sequence(tmp_path: Path) -> None:
-    limits = {"DEPTH_LIMIT": 900}
-    (said,) = explained(tmp_path, "http://a/?page=502", put("http://a/"), identity=limits)
-    assert said.endswith("unless beyond DEPTH_LIMIT = 900 or 500 numbered pages in a row (TRAPS).")
+def ended(outcome: Outcome, said: str) -> tuple[str, Act, dict[str, Any], list[str]]:
+    """The page has `outcome`, ten seconds after the crawl's beginning."""
+    first = said.format("2001-09-09 01:48:30 UTC")
+    return ONE, crawl(ONE, **{"a/1": [outcome]}), {}, [first, WAY, NO_LINE, ADDRESS]
+
+
+def nowhere(reason: str, said: str) -> tuple[str, Act, dict[str, Any], list[str]]:
+    """The host has no address."""
+    given_up = f"a is given up until 2001-09-09 02:48:20 UTC: {reason}."
+    lines = [f"{said}, at {AT}.", WAY, NO_ROBOTS_YET, given_up]
+    return ONE, crawl(ONE, a=[Unresolved(reason, again=False)]), {}, lines
+
+
+# By title: a URL, what befalls it, more of the frontier, and how lines begin, the first one first.
+CASES: dict[str, tuple[str, Act, dict[str, Any], list[str]]] = {
+    "never queued": ("http://b/", put("http://a/"), {}, [f"{NEVER}."]),
+    "beyond the depth": (
+        *("http://b/", put("http://a/"), {"identity": {"DEPTH_LIMIT": 3}}),
+        [f"{NEVER}, unless beyond DEPTH_LIMIT = 3."],
+    ),
+    "links are not followed": (
+        *("http://b/", put("http://a/"), {"identity": {"FOLLOW_LINKS": False}}),
+        ["Never queued: not a seed, and FOLLOW_LINKS is off."],
+    ),
+    "numbered": (
+        *("http://a/?page=502", put("http://a/"), {"identity": {"DEPTH_LIMIT": 900}}),
+        [f"{NEVER}, unless beyond DEPTH_LIMIT = 900 or 500 numbered pages in a row (TRAPS)."],
+    ),
+    "over a cap": (
+        *("http://a/2", crawl("http://a/0", ONE, "http://a/2"), {"caps": Caps(per_host=2)}),
+        [
+            f"Refused by MAX_PAGES_PER_HOST = 2, at {AT}.",
+            *("Level 2, found 1 hop from a seed.", NO_LINE, ADDRESS),  # the page is not recorded
+        ],
+    ),
+    "disallowed": (
+        *("http://a/private", crawl("http://a/private", **{"robots.txt": [REFUSED]}), {}),
+        [
+            *("Refused by robots.txt, at 2001-09-09 01:49:20 UTC.", WAY, ADDRESS),
+            'The robots.txt of http://a has the rule "Disallow: /priv*e" for this URL.',
+        ],
+    ),
+    "robots.txt is unreachable": (
+        *(ONE, crawl(ONE, **{"robots.txt": [LOST]}), NO_RETRY),
+        [
+            "Kept for a later try: robots.txt could not be fetched. The next try is at 2001-09-09",
+            "All URLs of http://a are refused until 2001-09-09 01:48:35 UTC: robots_unreachable.",
+        ],
+    ),
+    "kept and due": (
+        *(ONE, crawl(ONE, **{"a/1": [DEAD]}), NO_RETRY | {"now": NOW + 60}),
+        ["Kept for a later try: the last try ended with timeout. The next try is due, as soon as"],
+    ),
+    "its host does not answer": (
+        *("http://a/2", crawl(ONE, "http://a/2", **{"a/1": [DEAD]})),
+        {"policy": {"failures_max": 1, "retry_times": 0}},
+        [
+            "Kept for a later try: its host gave no page in 20 tries in a row. The next",
+            "a is not asked before 2001-09-09 01:48:45 UTC: host_retired.",
+        ],
+    ),
+    "404": ended(Fetched(404, 110.0, 110.0), "Fetched at {}: status 404."),
+    "a failure": ended(
+        Failed("tls", 110.0, 110.0), "Not fetched: the last try, at {}, ended with tls."
+    ),
+    "a middleware": ended(
+        Dropped("middleware", 110.0, 110.0), "Refused by a downloader middleware, at {}."
+    ),
+    "replaced": ended(
+        Dropped("replaced"), "Replaced by another request in a downloader middleware, at {}."
+    ),
+    "unreadable": ended(
+        Dropped("unreadable"), "Dropped: the spider's request cannot be read back, at {}."
+    ),
+    "no name": nowhere("dns", "Dropped: its host has no address"),
+    "blocked": nowhere(
+        "blocked_address",
+        "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES)",
+    ),
+    "a duplicate": (
+        *(ONE, crawl(ONE, **{"a/1": [Fetched(200, 110.0, 110.0, duplicate_of="http://b/first")]})),
+        *({}, ["Fetched at", "Duplicate: http://b/first had the same content first."]),
+    ),
+    "only HEAD": (
+        *(ONE, crawl(ONE, **{"a/1": [Fetched(200, 110.0, 110.0, wanted=False)]})),
+        *({"policy": {"head_first": True}}, ["Requested with HEAD only at 2001-09-09 01:48:"]),
+    ),
+    "waiting": (
+        *("http://a/x/y", put("http://a/x/y", ONE, depth=2), {}),
+        [
+            *(
+                "Waiting at level 3: behind 1 URL of its host.",
+                "Level 3, found 2 hops from a seed.",
+            ),
+            *(NO_ROBOTS_YET, "a may be asked now."),
+        ],
+    ),
+    "without a place": (
+        *("http://h3/", put(*(f"http://h{n}/" for n in range(4))), {"active_max": 1}),
+        ["Waiting at", "h3 waits for a place among the active hosts, behind 2 hosts."],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_befell_a_url(tmp_path: Path, case: str) -> None:
+    url, act, made, lines = CASES[case]
+    said = explained(tmp_path, url, act, **made)
+    assert said[0].startswith(lines[0])
+    assert [line for line in lines if not any(each.startswith(line) for each in said)] == []
 
 
 class Shortest(Level):
@@ -185,36 +286,6 @@ def test_out_of_scope_by_a_command() -> None:
     assert said == ["Out of scope: scrapy ctl denied a.net at 2026-01-31T12:00:00Z."]
 
 
-def test_refused_by_a_cap_when_it_was_found(tmp_path: Path) -> None:
-    urls = [f"http://a/{n}" for n in range(3)]
-    said = explained(tmp_path, urls[2], crawl(*urls), caps=Caps(per_host=2))
-    assert said == [
-        f"Refused by MAX_PAGES_PER_HOST = 2, at {AT}.",
-        "Level 2, found 1 hop from a seed.",  # the page is not recorded
-        NO_LINE,
-        ADDRESS,
-    ]
-
-
-def test_refused_by_a_cap_when_it_was_next(tmp_path: Path) -> None:
-    said = explained(tmp_path, "http://a/2", crawl("http://a/1", "http://a/2"), caps=Caps(per_ip=1))
-    assert said[0].startswith("Refused by MAX_PAGES_PER_IP = 1, at 2001-09-09 01:48:")
-    assert said[1:] == [WAY, NO_LINE, ADDRESS]
-
-
-def test_refused_by_robots(tmp_path: Path) -> None:
-    rules = RobotsFetched(RULES, FOREVER, 100.0, 100.0)
-    said = explained(
-        tmp_path, "http://a/private", crawl("http://a/private", **{"robots.txt": [rules]})
-    )
-    assert said == [
-        "Refused by robots.txt, at 2001-09-09 01:49:20 UTC.",
-        WAY,
-        'The robots.txt of http://a has the rule "Disallow: /priv*e" for this URL.',
-        ADDRESS,
-    ]
-
-
 def test_refused_by_robots_for_another_name(tmp_path: Path) -> None:
     text = b"user-agent: *\ndisallow: /priv\n\nuser-agent: gptbot\ndisallow: /"
     for number, (name, url, expected) in enumerate(
@@ -233,95 +304,6 @@ def test_refused_by_robots_for_another_name(tmp_path: Path) -> None:
         assert f"The robots.txt of http://a has the rule {expected}" in said
 
 
-def test_kept_because_robots_txt_is_unreachable(tmp_path: Path) -> None:
-    lost: list[Outcome] = [RobotsUnreachable("5xx", 100.0, 100.0)]
-    said = explained(
-        tmp_path, "http://a/1", crawl("http://a/1", **{"robots.txt": lost}),
-        policy={"retry_times": 0},
-    )  # fmt: skip
-    assert said[0] == (
-        "Kept for a later try: robots.txt could not be fetched. The next try is at"
-        " 2001-09-09 01:48:35 UTC if the crawl still has other work then, else when the next run"
-        " begins."
-    )
-    assert said[2] == (
-        "All URLs of http://a are refused until 2001-09-09 01:48:35 UTC: robots_unreachable."
-    )
-
-
-def test_kept_and_due(tmp_path: Path) -> None:
-    dead: list[Outcome] = [Failed("timeout", 110.0, 110.0)]
-    act = crawl("http://a/1", **{"a/1": dead})
-    said = explained(tmp_path, "http://a/1", act, now=NOW + 60, policy={"retry_times": 0})
-    assert said[0] == (
-        "Kept for a later try: the last try ended with timeout. The next try is due, as soon as"
-        " its host has a place among the active hosts."
-    )
-
-
-@pytest.mark.parametrize(
-    ("outcome", "expected"),
-    [
-        (Fetched(404, 110.0, 110.0), "Fetched at {}: status 404."),
-        (Failed("tls", 110.0, 110.0), "Not fetched: the last try, at {}, ended with tls."),
-        (Dropped("middleware", 110.0, 110.0), "Refused by a downloader middleware, at {}."),
-        (Dropped("replaced"), "Replaced by another request in a downloader middleware, at {}."),
-        (Dropped("unreadable"), "Dropped: the spider's request cannot be read back, at {}."),
-    ],
-)
-def test_an_outcome(tmp_path: Path, outcome: Outcome, expected: str) -> None:
-    said = explained(tmp_path, "http://a/1", crawl("http://a/1", **{"a/1": [outcome]}))
-    assert said[0] == expected.format("2001-09-09 01:48:30 UTC")
-    assert said[1:4] == [WAY, NO_LINE, ADDRESS]
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("dns", "Dropped: its host has no address, at "),
-        (
-            "blocked_address",
-            "Dropped: every address of its host is blocked (ALLOW_PRIVATE_ADDRESSES), at ",
-        ),
-    ],
-)
-def test_a_host_without_an_address(tmp_path: Path, reason: str, expected: str) -> None:
-    nowhere: list[Outcome] = [Unresolved(reason, again=False)]
-    said = explained(tmp_path, "http://a/1", crawl("http://a/1", a=nowhere))
-    assert said == [
-        f"{expected}{AT}.",
-        WAY,
-        "The robots.txt of http://a is not known yet.",
-        f"a is given up until 2001-09-09 02:48:20 UTC: {reason}.",
-    ]
-
-
-def test_kept_because_the_host_does_not_answer(tmp_path: Path) -> None:
-    dead: list[Outcome] = [Failed("timeout", 110.0, 110.0)]
-    said = explained(
-        tmp_path, "http://a/2", crawl("http://a/1", "http://a/2", **{"a/1": dead}),
-        policy={"failures_max": 1, "retry_times": 0},
-    )  # fmt: skip
-    assert said[0].startswith(
-        "Kept for a later try: its host gave no page in 20 tries in a row. The next"
-    )
-    assert said[-2] == "a is not asked before 2001-09-09 01:48:45 UTC: host_retired."
-
-
-def test_a_duplicate(tmp_path: Path) -> None:
-    copy = Fetched(200, 110.0, 110.0, duplicate_of="http://b/original")
-    said = explained(tmp_path, "http://a/1", crawl("http://a/1", **{"a/1": [copy]}))
-    assert said[1] == "Duplicate: http://b/original had the same content first."
-
-
-def test_only_head(tmp_path: Path) -> None:
-    unwanted = Fetched(200, 110.0, 110.0, wanted=False)
-    act = crawl("http://a/1", **{"a/1": [unwanted]})
-    said = explained(tmp_path, "http://a/1", act, policy={"head_first": True})
-    assert said[0].startswith("Requested with HEAD only at 2001-09-09 01:48:")
-    assert said[0].endswith(" UTC: status 200.")
-
-
 def test_a_seed_and_a_redirect(tmp_path: Path) -> None:
     async def act(driver: Driver) -> None:
         await driver.put("http://a/")
@@ -331,16 +313,6 @@ def test_a_seed_and_a_redirect(tmp_path: Path) -> None:
     assert "Level 1, a seed." in explained(tmp_path / "1", "http://a/", act)
     way = "Level 2, found 0 hops from a seed, as a redirect of http://a/."
     assert way in explained(tmp_path / "2", "http://a/1", act)
-
-
-def test_waiting_on_a_host_without_any_request_yet(tmp_path: Path) -> None:
-    said = explained(tmp_path, "http://a/x/y", put("http://a/x/y", "http://a/1", depth=2))
-    assert said == [
-        "Waiting at level 3: behind 1 URL of its host.",
-        "Level 3, found 2 hops from a seed.",
-        "The robots.txt of http://a is not known yet.",
-        "a may be asked now.",
-    ]
 
 
 def test_waiting_for_the_hosts_clock(tmp_path: Path) -> None:
@@ -386,23 +358,6 @@ def test_waiting_for_dns(tmp_path: Path) -> None:
     said = explained(tmp_path, "http://a/1", act)
     assert said[-1].startswith("a is not asked before 2001-09-09 01:48:2")
     assert said[-1].endswith(": DNS did not answer.")
-
-
-def test_waiting_for_a_place(tmp_path: Path) -> None:
-    urls = [f"http://h{n}/" for n in range(4)]
-    said = explained(tmp_path, urls[3], put(*urls), active_max=1)
-    assert said[-1] == "h3 waits for a place among the active hosts, behind 2 hosts."
-
-
-def test_queued_again(tmp_path: Path) -> None:
-    async def act(driver: Driver) -> None:
-        await driver.put("http://a/1")
-        await driver.run()
-        await driver.frontier.put([link("http://a/1")], driver.now, force=True)
-
-    said = explained(tmp_path, "http://a/1", act)
-    assert said[0].startswith("Waiting at level 2")
-    assert any(line.startswith("Fetched at ") for line in said)
 
 
 def test_the_frontier_of_a_crawl_does_not_wait_for_scope_and_rules() -> None:

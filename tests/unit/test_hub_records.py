@@ -177,24 +177,6 @@ def test_the_owner_before_ends_when_another_takes_over() -> None:
         first.check(2.0)
 
 
-def test_lost_records_are_written_again_after_a_pause() -> None:
-    records = Records()
-    process = served(records)
-    records.entries.clear()
-    assert process.check(2.0) == -inf
-    assert records.crawl.id == records.owner.crawl == "A"
-    assert process.check(PAUSE_S) == SILENCE_S
-
-
-def test_a_pause_is_not_cut_short_by_a_second_loss() -> None:
-    records = Records()
-    process = served(records)
-    records.entries.clear()
-    process.check(2.0)
-    records.entries[CRAWL] = Entry(b"garbage", 90)
-    assert process.check(2.0) == -inf
-
-
 @each_of("key", [CRAWL, HUB])
 def test_garbage_is_replaced(key: str) -> None:
     records = Records()

@@ -6,7 +6,6 @@ import asyncio
 import fcntl
 import json
 import os
-import pickle
 import shutil
 import stat
 from collections.abc import Callable
@@ -273,29 +272,6 @@ async def test_a_process_that_does_not_hold_the_lock_is_not_named(
         with pytest.raises(InUseError, match="is in use: another process has locked"):
             LocalFrontier(tmp_path)
     await LocalFrontier(tmp_path).close()
-
-
-class _Code:
-    """A pickle that runs code when it is read."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, ("run",)
-
-
-async def test_inspecting_a_foreign_folder_runs_none_of_its_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    await LocalFrontier(tmp_path).close()
-    db = Database(tmp_path / FOLDER)
-    db.put(rows.HOST + b"h", pickle.dumps(_Code()))
-    db.commit()
-    db.close()
-    inspection = Inspection(tmp_path / FOLDER)
-    with pytest.raises(StoreError, match="a row of the frontier is damaged"):
-        list(inspection.hosts())
-    inspection.close()
-    assert not Path("run").exists()
 
 
 async def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -> None:

@@ -105,16 +105,3 @@ def test_new_hosts_take_turns_with_wanted_ones_and_others_are_asked_seldom() -> 
     assert new == [f"new-{n}" for n in range(50)], "each in its turn, none twice"
     assert "a" in fetched[:3], "and none of them all at once"
     assert 900 < crawl.fetch(1000).count("a") < 1000
-
-
-def test_turns_are_kept_from_run_to_run() -> None:
-    crawl = Crawl(Store(None))
-    crawl.add("a", text="por")
-    crawl.add("b", "c", text="eng")
-    crawl.fetch(20)
-    crawl.store.numbers = {"ordering": crawl.order.numbers()}
-    again = Crawl(crawl.store)
-    again.hosts = crawl.hosts
-    assert crawl.order.numbers() == again.order.numbers()
-    again.add("d", text="por")  # behind the others, as in the run before
-    assert again.order.rank("d", 1) == crawl.order._pages + 2

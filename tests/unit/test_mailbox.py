@@ -138,9 +138,14 @@ def test_cash_goes_with_its_links() -> None:
     page = lease_of(a, Step.PAGE)
     found = tuple(link(f"http://b.example/{n}", depth=1) for n in range(3))
     a.release([(page, Fetched(200, NOW, NOW, found))], NOW)
-    carry(a, 0, b, 1)
-    carry(a, 0, b, 1)
-    assert other._made == opic._sent == pytest.approx(0.9)
+    a.put([link("http://b.example/by-a-seed")], NOW)
+    mail = unsent(a, 1, 0, 9)
+    receive(b, 0, 1, mail[:3], NOW)
+    for first in (1, 2):  # repeated, and with what comes next
+        receive(b, 0, first, mail[first - 1 : first + 2], NOW)
+    assert b.inbox == {0: 4}
+    assert opic._sent == pytest.approx(0.9)
+    assert other._made == pytest.approx(0.9 + 1.0), "and that of the seed"
     for each in (opic, other):
         each.audit()
 

@@ -39,7 +39,3 @@ def test_only_named_headers_of_the_head_go(
     omit(exchange)
     omit(exchange)
     assert (exchange.request, exchange.headers_omitted) == (left, names)
-
-
-def test_no_names_no_function() -> None:
-    assert omitter([]) is None

@@ -114,13 +114,6 @@ async def test_an_outage_lasts_until_a_server_can_be_reached(
     assert ended.startswith("The network is back after ")
 
 
-async def test_an_answer_to_a_running_request_ends_the_outage() -> None:
-    world = World()
-    assert await world.fail(*"abc") == [True] * 3
-    world.answer("d")
-    await until(lambda: not world.outage.is_on)
-
-
 @each_of("number", range(1, MANY))
 async def test_a_few_failing_hosts_are_no_outage(number: int) -> None:
     world = World()
@@ -196,16 +189,6 @@ async def test_a_time_out_right_after_an_outage_belongs_to_it() -> None:
     world.alive.add("w")
     await until(lambda: not world.outage.is_on)
     assert await world.outage.is_ours_for_server("a", "a", "http://a/", timed_out=True)
-
-
-def test_silence_is_noted_once_a_minute() -> None:
-    world = World()
-    assert not world.outage.is_silent(100.0), "no server has ever answered"
-    world.outage.server_answered("w", "w", "http://w/", 200.0)
-    times = (200.0, 202.9, 203.0, 204.0, 262.9, 263.0)
-    assert [world.outage.is_silent(at) for at in times] == [False, False, True, False, False, True]
-    world.outage.server_answered("w", "w", "http://w/", 322.0)
-    assert [world.outage.is_silent(at) for at in (324.9, 325.0)] == [False, True]
 
 
 async def test_dead_names_are_no_outage_while_pages_are_answered() -> None:

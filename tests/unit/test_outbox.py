@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.contracts.frontier import Driver, answer, link, memory_frontier
 from webcrawl.crawllog.line import Details, to_bytes
 from webcrawl.frontier.base import Policy
-from webcrawl.frontier.lease import Fetched, Lane, Returned, Step
+from webcrawl.frontier.lease import Fetched, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME, Outbox, urls_at_a_time
 
 
@@ -56,25 +56,6 @@ async def test_the_end_of_the_crawl_gives_large_pages_back(tmp_path: Path) -> No
     (line,) = map(json.loads, frontier.log.recent())
     assert (line["end"], line["url"], line["offset"]) == ("retried", "http://large.example/", 7)
     frontier.audit()
-
-
-async def test_the_outbox_is_true_until_everything_is_handed_over() -> None:
-    frontier = memory_frontier(Policy(obey_robots=False))
-    outbox = Outbox(frontier)
-    assert not outbox
-    outbox.put(link("http://a.example/"), force=False)
-    outbox.put(link("http://a.example/"), force=False)
-    outbox.put(link("http://a.example/"), force=True)
-    assert outbox
-    await outbox.deliver(0.0)
-    assert not outbox
-    assert frontier.counters.pending == 2
-
-    (lease,) = await frontier.acquire(0.0, 1, Lane.ADMISSIONS)
-    outbox.release(lease, Returned())
-    assert (bool(outbox), outbox.ended) == (True, 1)
-    await outbox.deliver(0.0)
-    assert not outbox
 
 
 def test_fewer_long_urls_at_a_time() -> None:

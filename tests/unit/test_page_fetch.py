@@ -13,7 +13,7 @@ from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest, StopDownload
 
 from tests.cases import each_of
 from tests.exchanges import exchange
-from webcrawl.crawl.outcomes import AskedAgain, failed, fetched
+from webcrawl.crawl.outcomes import AskedAgain, failed
 from webcrawl.crawl.page_fetch import (
     META_KEY,
     PageFetch,
@@ -62,11 +62,6 @@ def test_a_fault_after_the_answer_is_none_of_the_servers(error: Exception) -> No
     assert not ended.archived
 
 
-def test_the_frontier_hears_of_a_page_that_it_is_archived() -> None:
-    assert fetched(exchange()).archived is False
-    assert fetched(replace(exchange(), archived=True)).archived is True
-
-
 def test_a_request_dropped_after_the_answer_stops_the_clock_too() -> None:
     answer = replace(exchange(), asked_at=8.0, ended_at=9.0)
     assert outcome(IgnoreRequest(), exchange=answer) == Dropped("middleware", 8.0, 9.0)
@@ -111,13 +106,6 @@ def test_what_was_copied_of_a_meta_is_taken_out_and_the_first_one_keeps_it(paylo
         assert strip(copied).meta == {"mine": 1}
         assert lease_of(request) is page_fetch.lease
         assert state_of(request).exchange is not None
-
-
-def test_a_url_that_was_taken_as_it_is_is_made_safe() -> None:
-    _, request = visit_with()
-    copied = Request("http://a.example/a b", meta=request.meta)
-    assert copied.url == "http://a.example/a b"
-    assert strip(copied).url == "http://a.example/a%20b"
 
 
 def test_a_users_own_value_under_our_key_stays() -> None:

@@ -104,9 +104,6 @@ async def test_what_is_no_name_has_no_stand_in() -> None:
         await ProxyResolver().resolve("a b", 0.0)
 
 
-HTTP11 = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
-
-
 @each_of(
     ("name", "value"),
     [

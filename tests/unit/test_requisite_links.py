@@ -38,7 +38,6 @@ from webcrawl.parse.robots import RobotsRules
 from webcrawl.scope import Scope
 
 PAGE = "http://site.test/"
-ANSWERED = Fetched(200, 0.0, 0.0)
 
 
 def hub_of(own: int, host: str) -> int | None:

@@ -80,12 +80,6 @@ def test_sitemaps_belong_to_no_group_and_are_bounded() -> None:
     assert sitemaps == tuple(f"https://a.br/{number}.xml" for number in range(MAX_SITEMAPS))
 
 
-def test_allow_all_and_disallow_all() -> None:
-    assert ALLOW_ALL.allows("/a")
-    assert not DISALLOW_ALL.allows("/")
-    assert DISALLOW_ALL.allows("/robots.txt")
-
-
 @each_of(
     "rules",
     [

@@ -36,55 +36,11 @@ def test_an_answer_larger_than_the_room_gets_all_of_it() -> None:
     assert repr(room) == f"<Room 1 of {SIZE} bytes, 0 waiting>"
 
 
-def test_a_share_that_is_released_while_it_waits_lets_the_next_in() -> None:
-    room = Room(HostTimes(), SIZE)
-    held = room.ask("a", SIZE // 2, lambda: None)
-    large = room.ask("b", SIZE, lambda: None)
-    small = room.ask("b", SIZE // 2, lambda: None)
-    room.times.charge("c", 1.0, 0)
-    third = room.ask("c", SIZE // 2, lambda: None)
-    large.release()
-    assert (small.waits, third.waits) == (False, True)
-    small.release()
-    assert not third.waits
-    held.release()
-    third.release()
-    assert repr(room) == f"<Room 0 of {SIZE} bytes, 0 waiting>"
-
-
-def test_an_answer_that_ends_while_it_waits_takes_no_room() -> None:
-    room = Room(HostTimes(), SIZE)
-    first = room.ask("a", SIZE, lambda: None)
-    second = room.ask("b", SIZE, lambda: None)
-    second.charge(1000, 0.0)
-    first.release()
-    second.release()
-    assert repr(room) == f"<Room 0 of {SIZE} bytes, 0 waiting>"
-
-
 def test_the_host_that_has_used_the_least_time_is_next() -> None:
     times = HostTimes()
     times.charge("slow", 5.0, waiting=9)
     assert times.rank("new", SIZE) < times.rank("slow", SIZE)
     assert times.rank("new", 1000) < times.rank("new", SIZE), "small work first"
-
-
-def test_no_host_waits_for_ever_for_new_hosts() -> None:
-    times = HostTimes()
-    times.charge("slow", 5.0, waiting=9)
-    rank = times.rank("slow", SIZE)
-    others = 0
-    while times.rank(f"new{others}", SIZE) < rank:
-        times.charge(f"new{others}", 5.0, waiting=9)
-        others += 1
-    assert others == 9, "each of those that waited had its part"
-
-
-def test_the_memory_of_hosts_is_bounded() -> None:
-    times = HostTimes()
-    for number in range(50_000):
-        times.charge(f"h{number}", 10.0, waiting=100)
-    assert len(times._used) <= 10_000
 
 
 class _Answer:

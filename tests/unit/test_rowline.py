@@ -71,12 +71,3 @@ def test_a_row_added_since_the_last_commit_is_not_passed_over(db: Database) -> N
         *((key(number), b"row") for number in range(5, 9)),
         *((key(99), b"new"), None),
     ]
-
-
-def test_a_large_row_is_in_memory_alone(db: Database) -> None:
-    line = RowLine(db, b"x")
-    for number in range(4):
-        line.add(key(number), bytes(rowline.HEAD_BYTES))
-    db.commit()
-    assert [len(row) for _, row in line.rows(key(0))] == [rowline.HEAD_BYTES] * 3
-    assert len(line._head) == 1

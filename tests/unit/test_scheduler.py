@@ -20,8 +20,6 @@ from webcrawl.config.build import domains_of
 from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Returned, Step
-from webcrawl.frontier.outbox import LINKS_AT_A_TIME
-from webcrawl.items import Page
 from webcrawl.parse.detection import Detector
 from webcrawl.scheduler import Scheduler
 from webcrawl.scheduler.opening import rules_of
@@ -171,14 +169,6 @@ async def test_a_request_that_is_not_of_the_web_bypasses_the_frontier(scheduler:
     assert scheduler.next_request() is None
 
 
-async def test_a_lease_becomes_a_request_that_owns_it(scheduler: Scheduler) -> None:
-    request = await leased(scheduler)
-    lease = lease_of(request)
-    assert lease is not None
-    assert (request.url, lease.url, request.meta["depth"]) == (URL, URL, 0)
-    assert scheduler.next_request() is None
-
-
 async def test_a_lease_is_given_back_once(scheduler: Scheduler) -> None:
     page_fetch = page_fetch_of(await leased(scheduler))
     assert page_fetch is not None
@@ -188,34 +178,6 @@ async def test_a_lease_is_given_back_once(scheduler: Scheduler) -> None:
     assert ended(scheduler) == [answer]
     assert (scheduler.counters.page_bytes, scheduler.counters.fetch_s) == (7, 0.5)
     scheduler._pump.outbox._ended.clear()
-
-
-async def test_a_turn_of_the_event_loop_has_one_slice_of_one_large_page(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Five large pages at a time would hold it five times as long."""
-    turn, turns = 0, []
-    of_page = scheduler._outlinks.of_page
-
-    def seen(urls: Any, link: Link) -> list[Link]:
-        turns.append(turn)
-        return of_page(urls, link)
-
-    async def count() -> None:
-        nonlocal turn
-        while True:
-            await asyncio.sleep(0)
-            turn += 1
-
-    monkeypatch.setattr(scheduler._outlinks, "of_page", seen)
-    counting = asyncio.create_task(count())
-    link = Link(URL, "a.example")
-    fetches = [PageFetch(Lease("a.example", Step.PAGE, URL, "10.0.0.1", link)) for _ in range(5)]
-    page = Page(URL, 200, links=[URL] * 3 * LINKS_AT_A_TIME)
-    assert all(await asyncio.gather(*(scheduler.page_found(each, page) for each in fetches)))
-    counting.cancel()
-    later = turns[5:]  # the first slice of a page is taken at once
-    assert len(later) == len(set(later)) == 5 * 2
 
 
 async def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped(

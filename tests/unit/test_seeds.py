@@ -313,11 +313,6 @@ def test_the_lists_of_the_project_have_no_bad_line(name: str) -> None:
     assert len(found) == len(set(found)) > 10
 
 
-def test_the_list_br_has_only_brazilian_hosts() -> None:
-    found = urls("br.txt", ROOT)
-    assert [url for url in found if ".br/" not in url and "br.yahoo.com" not in url] == []
-
-
 def test_seeds_are_described_for_the_archive() -> None:
     write("short.txt", "http://me:pw@a.test/x\n# none\nnot a url\nb.test\n")
     write("long.txt", "http://a.test/\n" * 5_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from itertools import pairwise
@@ -16,7 +15,6 @@ from webcrawl.report.series import (
     POINTS_MAX,
     SeriesFile,
     read_series,
-    series_path,
 )
 
 
@@ -27,10 +25,6 @@ def points(path: Path) -> list[dict[str, Any]]:
 def write(file: SeriesFile, *times: float) -> None:
     for elapsed_s in times:
         file.append({"t": elapsed_s})
-
-
-def test_the_name_has_the_id_of_the_crawl(tmp_path: Path) -> None:
-    assert series_path(tmp_path, "20261123-ab").name == "series-20261123-ab.jsonl"
 
 
 def test_points_are_lines_in_order_with_the_number_of_the_run(tmp_path: Path) -> None:
@@ -117,10 +111,3 @@ def test_a_file_of_another_kind_is_not_touched(line: str, tmp_path: Path) -> Non
     with pytest.raises(OSError, match="is no time series"):
         write(SeriesFile(path), 0)
     assert path.read_text() == line + "\n"
-
-
-def test_a_point_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    SeriesFile(path).append({"t": 0, "counts": {"dropped/scope_\n\x00": 1}})
-    assert len(path.read_bytes().splitlines()) == 1
-    assert json.loads(path.read_bytes())["counts"] == {"dropped/scope_\n\x00": 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import socket
 import subprocess
@@ -13,12 +12,14 @@ from struct import pack
 
 import pytest
 
-from simweb import Running, cli, running
+from simweb import Running, running
 from simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from simweb.dns import Names
 from simweb.model import World
 from simweb.spec import WorldSpec
 from tests.cases import each_of
+
+pytestmark = pytest.mark.slow  # real servers
 
 SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
 
@@ -102,23 +103,6 @@ class TestCommandLine:
 
     def test_strict_sets_the_exit_code(self) -> None:
         assert self.run("--hosts", "3", "--strict").returncode == 1
-
-    @pytest.mark.parametrize("option", ["--port", "--https-port", "--dns-port", "--control-port"])
-    @pytest.mark.parametrize("port", ["99999", "-1"])
-    def test_a_port_that_is_none_is_one_line(
-        self, option: str, port: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        parser = argparse.ArgumentParser()
-        cli.add_arguments(parser)
-        assert cli.run(parser.parse_args([option, port])) == 2
-        assert capsys.readouterr().err == f"simweb: {option} {port}: ports are 0 to 65535\n"
-
-    def test_an_unknown_feature_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
-        parser = argparse.ArgumentParser()
-        cli.add_arguments(parser)
-        assert cli.run(parser.parse_args(["--features", "page-405"])) == 2
-        line = "no feature is called 'page-405'; --list-features shows them"
-        assert capsys.readouterr().err == f"simweb: {line}\n"
 
     def test_sigterm_ends_it_with_its_report(self) -> None:
         command = [sys.executable, "-m", "simweb", "--hosts", "3"]

@@ -124,9 +124,6 @@ def test_hostile_files(data: bytes, problem: str, count: int) -> None:
     assert (found, len(entries)) == (problem, count)
 
 
-PARTS = [*URLSET.split(b">"), RSS, b"<!--", b"]]>", b"\xff\0"]
-
-
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(
     st.lists(st.sampled_from([*URLSET.split(b">"), RSS, b"<!--", b"]]>", b"\xff\0"]), max_size=9)

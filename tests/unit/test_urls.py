@@ -15,7 +15,6 @@ from webcrawl.parse.urls import (
     canonicalize,
     canonicalize_each,
     host_of,
-    level_of,
     origin_of,
     redirect_target,
     target_of,
@@ -50,33 +49,6 @@ def test_canonical_form(url: str, form: str) -> None:
 def test_decoding_makes_no_new_escape(url: str, form: str) -> None:
     assert canonicalize(url) == form
     assert canonicalize(form) == form
-
-
-@each_of(
-    ("url", "form"),
-    [
-        ("http://example.com./a", "http://example.com/a"),
-        ("http://example.com.:8080/", "http://example.com:8080/"),
-        ("http://u@example.com./", "http://example.com/"),
-        ("http://example.com/a./b.:c", "http://example.com/a./b.:c"),
-    ],
-)
-def test_deviation_the_trailing_dot_of_a_host_is_removed(url: str, form: str) -> None:
-    assert canonicalize(url) == form
-
-
-@each_of(
-    ("url", "form"),
-    [
-        ("http://h/?", "http://h/"),
-        ("http://h/a?&x=1&", "http://h/a?x=1"),
-        ("http://h/a?x=1&&y=2", "http://h/a?x=1&&y=2"),
-        ("http://h/?b=2&a=1", "http://h/?b=2&a=1"),
-        ("http://h//a//b", "http://h//a//b"),
-    ],
-)
-def test_deviation_only_an_empty_query_is_removed(url: str, form: str) -> None:
-    assert canonicalize(url) == form
 
 
 @each_of(
@@ -176,44 +148,6 @@ def test_links_beyond_the_bound_are_not_made(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @each_of(
-    ("url", "host", "origin", "target"),
-    [
-        ("http://h/", "h", "http://h", "/"),
-        ("https://h.example/a?b", "h.example", "https://h.example", "/a?b"),
-        ("http://h:8080/a:1", "h", "http://h:8080", "/a:1"),
-        ("http://[::1]/", "::1", "http://[::1]", "/"),
-        (
-            "https://[2001:db8::1]:81/x",
-            "2001:db8::1",
-            "https://[2001:db8::1]:81",
-            "/x",
-        ),
-    ],
-)
-def test_slices(url: str, host: str, origin: str, target: str) -> None:
-    assert canonicalize(url) == url
-    assert host_of(url) == host
-    assert (origin_of(url), target_of(url)) == (origin, target)
-
-
-@each_of(
-    ("url", "level"),
-    [
-        ("http://www.example.com.br/", 1),
-        ("http://www.example.com.br/category", 2),
-        ("http://www.example.com.br/category/", 2),
-        ("http://www.example.uol.com.br/", 1),
-        ("http://h//a///b", 3),
-        ("http://h/a?b/c/d", 2),
-        ("http://h" + "/a" * 9, 10),
-        ("http://h" + "/a" * 30, 10),
-    ],
-)
-def test_level(url: str, level: int) -> None:
-    assert level_of(url) == level
-
-
-@each_of(
     ("location", "target"),
     [
         (b"", None),
@@ -239,3 +173,38 @@ def test_the_octets_of_a_location_are_kept(location: bytes, target: str | None) 
     assert redirect_target(location, "http://h.test/a/b?q=1") == target
     if target is not None:
         assert canonicalize(target) == target
+
+
+@each_of(
+    ("url", "host", "origin", "target"),
+    [
+        ("http://h/", "h", "http://h", "/"),
+        ("https://h.example/a?b", "h.example", "https://h.example", "/a?b"),
+        ("http://h:8080/a:1", "h", "http://h:8080", "/a:1"),
+        ("http://[::1]/", "::1", "http://[::1]", "/"),
+        (
+            "https://[2001:db8::1]:81/x",
+            "2001:db8::1",
+            "https://[2001:db8::1]:81",
+            "/x",
+        ),
+    ],
+)
+def test_slices(url: str, host: str, origin: str, target: str) -> None:
+    assert canonicalize(url) == url
+    assert host_of(url) == host
+    assert (origin_of(url), target_of(url)) == (origin, target)
+
+
+@each_of(
+    ("url", "form"),
+    [
+        ("http://h/?", "http://h/"),
+        ("http://h/a?&x=1&", "http://h/a?x=1"),
+        ("http://h/a?x=1&&y=2", "http://h/a?x=1&&y=2"),
+        ("http://h/?b=2&a=1", "http://h/?b=2&a=1"),
+        ("http://h//a//b", "http://h//a//b"),
+    ],
+)
+def test_deviation_only_an_empty_query_is_removed(url: str, form: str) -> None:
+    assert canonicalize(url) == form

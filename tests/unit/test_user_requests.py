@@ -10,7 +10,7 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.utils.test import get_crawler
 
 from tests.cases import each_of
-from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
+from webcrawl.crawl.user_requests import UserRequests
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
 
@@ -115,21 +115,3 @@ def test_what_its_url_does_not_tell_is_told_by_its_fingerprint() -> None:
     bodies = [requests.is_seen(Request(URL, method="POST", body=body)) for body in ("1", "2", "1")]
     assert bodies == [False, False, True]
     assert not requests.is_seen(Request(URL, method="POST", body="1", dont_filter=True))
-
-
-def test_kinds_of_requests() -> None:
-    assert is_plain(Request(URL))
-    assert not is_plain(Request(URL, method="POST"))
-    assert not is_plain(Request(URL, body=b"x"))
-    assert is_of_the_web(Request("HTTPS://a.example/"))
-    assert not is_of_the_web(Request("data:,x"))
-
-
-def test_what_is_put_aside_comes_in_its_order() -> None:
-    requests = own()
-    assert requests.take_aside() is None
-    for url in ("data:,1", "data:,2"):
-        requests.put_aside(Request(url))
-    assert len(requests) == 2
-    taken = (requests.take_aside(), requests.take_aside())
-    assert [request.url for request in taken if request] == ["data:,1", "data:,2"]

@@ -11,7 +11,6 @@ from itertools import pairwise, product
 from pathlib import Path
 from shutil import copytree
 
-import msgspec
 import pytest
 from msgspec import structs
 
@@ -435,9 +434,10 @@ def each_cycle(url: str, now: float) -> int:
     return int(now / CYCLE_S)
 
 
-@pytest.mark.parametrize("mode", ["fixed", "adaptive"])
-@pytest.mark.parametrize("pages", [1, 30])
-@pytest.mark.parametrize(("tag", "most"), [("constant", 1), ("fresh", 2)])
+@pytest.mark.parametrize(
+    ("mode", "pages", "tag", "most"),
+    [("fixed", 1, "fresh", 2), ("fixed", 30, "constant", 1), ("adaptive", 30, "fresh", 2)],
+)
 def test_a_host_that_answers_304_to_everything_is_found_out(
     tmp_path: Path, mode: str, pages: int, tag: str, most: int
 ) -> None:
@@ -503,45 +503,6 @@ def test_a_change_between_a_304_and_its_check_is_no_lie(tmp_path: Path) -> None:
     crawl.run(100 + 20 * CYCLE_S)
     assert not crawl.counted["lie"]
     assert servers.true_304s["h"] > 15
-
-
-def test_a_304_that_a_sitemap_or_its_own_validators_contradict_is_checked(tmp_path: Path) -> None:
-    def answer(lease: Lease, now: float) -> Outcome:
-        outcome = servers.answer(lease, now)
-        assert isinstance(outcome, Fetched)
-        seen = outcome.visited
-        if seen is not None and seen.is_304 and lease.url.endswith("2"):
-            capture = msgspec.structs.replace(seen.capture, validators=Validators('"new"'))
-            visited = msgspec.structs.replace(seen, capture=capture)
-            return Fetched(304, now, now, visited=visited)
-        return outcome
-
-    servers = Servers()
-    crawl = Crawl(tmp_path, answer=answer)
-    crawl.put(*(link(f"http://h/{n}") for n in range(8)))
-    crawl.run(200.0)
-    crawl.put(link("http://h/4", int(UTC_S + 300)))
-    crawl.run(100 + 1.5 * CYCLE_S)
-    plain = [lease.url for lease in crawl.leases if lease.visit and not lease.visit.is_conditional]
-    assert plain == [f"http://h/{n}" for n in (0, 1, 2, 3, 4, 7)], "1, 2, 4 and 8, and 2 and 4"
-
-
-def test_false_304s_do_not_spoil_the_rate(tmp_path: Path) -> None:
-    """Pages that begin to change never seem calmer than those of an honest host."""
-    rates = []
-    for lying in ((), ("h",)):
-        servers = Servers(
-            lying, {"h": "fresh"}, lambda url, now: each_cycle(url, now) * (now > 10_000)
-        )
-        crawl = Crawl(tmp_path / str(len(lying)), answer=servers.answer)
-        crawl.put(*(link(f"http://h/{n}") for n in range(20)))
-        crawl.run(20_000.0)
-        rates.append([crawl.rate(f"http://h/{n}").per_s for n in range(20)])
-        assert crawl.counted["lie"] == len(lying)
-        crawl.close()
-    honest, liar = rates
-    assert sum(liar) > sum(honest)
-    assert min(liar) > 0.8 * min(honest)
 
 
 def test_a_host_without_conditional_requests_is_explained(tmp_path: Path) -> None:
@@ -614,21 +575,6 @@ def test_a_date_that_is_believed_is_as_good_as_a_visit(tmp_path: Path) -> None:
     still, moving = site.crawl.rate("http://h/1"), site.crawl.rate("http://h/3")
     assert still.per_s < 0.7 * moving.per_s
     assert still.seconds > 12 * CYCLE_S
-
-
-def test_a_page_that_changes_too_often_gets_no_visit_for_each_date(tmp_path: Path) -> None:
-    """One page of 40 is new whenever the sitemap is read, and the others change each cycle."""
-    site = DatedSite(tmp_path, 40)
-    always = "http://h/0"
-
-    def changing(url: str, quarter: int) -> bool:
-        for n in range(20 * (url == always)):
-            site.changes[url].append(site.crawl.now + 10 + n)
-        return url != always and quarter % 4 == 0
-
-    site.cycles(16, changing)
-    assert len(site.visits(always)) < 16
-    assert sum(len(site.visits(url)) for url in site.changes) <= 16 * 40 * 1.1
 
 
 def test_a_host_that_dates_only_some_changes_loses_its_belief(tmp_path: Path) -> None:
@@ -796,9 +742,8 @@ def test_a_sitemap_is_read_again_and_its_dates_bring_visits_forward(tmp_path: Pa
     assert counters.pending == 0
 
 
-@pytest.mark.parametrize("mode", ["fixed", "adaptive"])
 def test_indexes_that_name_each_other_with_new_dates_are_read_twice_as_often(
-    tmp_path: Path, mode: str
+    tmp_path: Path,
 ) -> None:
     """Else each reading of one would bring the other forward, without an end."""
     urls = ("http://h/a.xml", "http://h/b.xml")
@@ -811,7 +756,7 @@ def test_indexes_that_name_each_other_with_new_dates_are_read_twice_as_often(
         index = Link(other, "h", via="http://h/robots.txt", sitemap=2, lastmod=dated)
         return Fetched(200, now, now, (index, *(link(f"http://h/{n}", dated) for n in range(4))))
 
-    crawl = Crawl(tmp_path, mode=mode, answer=answer)
+    crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
     crawl.put(Link(urls[0], "h", via="http://h/robots.txt", sitemap=1))
     crawl.put(*(link(f"http://other{n}/") for n in range(20)))
     crawl.run(100 + 2 * CYCLE_S)
@@ -949,20 +894,20 @@ def test_adaptive_visits_what_changes(tmp_path: Path) -> None:
 
 
 def test_sitemaps_take_no_visits_from_pages(tmp_path: Path) -> None:
-    """Twenty hosts of a page each, with a sitemap that is read four times a cycle."""
+    """Eight hosts of a page each, with a sitemap that is read four times a cycle."""
 
     def answer(lease: Lease, now: float) -> Outcome:
         return Fetched(200, now, now) if lease.step is Step.SITEMAP else page(now, unchanged=True)
 
     crawl = Crawl(tmp_path, mode="adaptive", answer=answer)
-    for n in range(20):
+    for n in range(8):
         crawl.put(Link(f"http://h{n}/map.xml", f"h{n}", sitemap=1), link(f"http://h{n}/"))
     crawl.run(100 + 10 * CYCLE_S)
     crawl.kill()
     crawl.run(100 + 20 * CYCLE_S)
     crawl.close()
     pages = sum(len(times) for url, times in crawl.visits.items() if url.endswith("/"))
-    assert 0.8 < pages / (20 * 20) < 1.1
+    assert 0.8 < pages / (8 * 20) < 1.1
 
 
 def test_explained(tmp_path: Path) -> None:

@@ -54,15 +54,6 @@ def test_a_closed_file_loses_the_ending_open(files: WarcFiles) -> None:
     assert names(files) == [open_name.removesuffix(".open")]
 
 
-def test_the_warcinfo_record_has_the_filename_and_the_info(files: WarcFiles) -> None:
-    files.write(PLAIN)
-    files.close()
-    (name,) = names(files)
-    first, *_ = read(files.folder / name)
-    assert first.fields["warc-filename"] == name
-    assert first.block.startswith(b"operator: me\r\n")
-
-
 def test_a_compressed_body_is_not_compressed_again(files: WarcFiles) -> None:
     packed = EXCHANGES["gzip, large"]
     files.write(capture(packed))
@@ -88,16 +79,6 @@ def test_a_position_names_the_bytes_of_the_records(files: WarcFiles) -> None:
     assert path.stat().st_size == places[2].offset + places[2].size_bytes
     offsets = {record.offset for record in read(path) if record.type == "response"}
     assert offsets == {place.offset for place in places}
-
-
-def test_written_counts_finished_files(files: WarcFiles) -> None:
-    files.write(PLAIN)
-    files.write(PLAIN)
-    files.close()
-    (name,) = names(files)
-    written = files.written
-    assert (written.files, written.records, written.revisits) == (1, 7, 0)
-    assert written.size_bytes == (files.folder / name).stat().st_size
 
 
 def test_files_stay_within_the_maximum_size(tmp_path: Path) -> None:

@@ -32,10 +32,6 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def stem(name: str) -> str:
-    return name.partition(".")[0]
-
-
 def fill(folder: Path, lines: list[bytes]) -> Index:
     index = Index(folder / "x.cdxj", folder / "x.cdxj.open")
     for line in lines:
@@ -146,18 +142,6 @@ def test_a_temporary_index_without_its_file_is_removed(left: Path) -> None:
     left.unlink()
     recover(left.parent)
     assert names(left.parent) == ["notes.cdxj.open"]
-
-
-def test_recovery_leaves_the_temporary_index_of_a_living_process(tmp_path: Path) -> None:
-    files = WarcFiles(tmp_path, "name", 1 << 30)
-    files.open()
-    files.write(PLAIN)
-    (name,) = names(tmp_path)
-    index = tmp_path / f"{stem(name)}.cdxj.open"
-    index.touch()
-    recover(tmp_path)
-    assert index.exists()
-    files.close()
 
 
 # Check

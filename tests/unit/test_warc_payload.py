@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import tracemalloc
 
 from tests.cases import each_of
-from tests.exchanges import CHUNKED, EXCHANGES, GZIPPED, HTML, TEXT, chunked, exchange, head
-from webcrawl.warc.payload import unchunked, without_chunks
+from tests.exchanges import CHUNKED, HTML, TEXT, chunked, exchange, head
+from webcrawl.warc.payload import unchunked
 from webcrawl.warc.records import Capture, Original, digest, payload_digest, recorded_digest
 
 
@@ -29,23 +28,6 @@ def test_unchunked_decodes_chunks(body: bytes, data: bytes, is_whole: bool) -> N
     assert unchunked(body) == (data, is_whole)
 
 
-@each_of(
-    ("name", "payload"),
-    [
-        ("plain", TEXT),
-        ("chunked", TEXT),
-        ("chunked with a trailer", TEXT),
-        ("gzip", GZIPPED),
-        ("gzip, chunked", GZIPPED),
-    ],
-)
-def test_without_chunks_gives_the_payload_of_jwarc(name: str, payload: bytes) -> None:
-    each = EXCHANGES[name]
-    if "gzip" not in name:  # the fetcher's payload
-        each = exchange(each.head, each.body, payload=TEXT)
-    assert without_chunks(each) == payload
-
-
 def test_recorded_digest_follows_the_setting() -> None:
     body = chunked(TEXT[:7], TEXT[7:])
     each = exchange(head(HTML, CHUNKED), body, payload=TEXT)
@@ -64,12 +46,6 @@ def test_a_revisit_has_the_digest_of_the_wire() -> None:
         assert capture.is_revisit is is_revisit
         assert recorded_digest(capture, "payload") == digest(TEXT)
         assert recorded_digest(capture, "none") == (digest(body) if is_revisit else "")
-
-
-def test_an_odd_head_gets_no_payload_digest() -> None:
-    each = exchange(head(HTML, end=b"\n"), gzip.compress(TEXT))
-    for over in ("wire", "payload", "none"):
-        assert recorded_digest(Capture(each, payload_digest(each)), over) == ""
 
 
 def test_tiny_chunks_take_no_more_memory_than_the_body() -> None:

@@ -73,10 +73,6 @@ def test_a_capture_without_its_answer_has_two_records_that_name_each_other() -> 
     assert each.exchange.body not in request + metadata
 
 
-def test_a_capture_without_metadata_has_no_metadata_record() -> None:
-    assert len(records(Capture(PLAIN, payload_digest(PLAIN)))) == 2
-
-
 @each_of(
     "original", [None, ORIGINAL._replace(payload_digest=""), ORIGINAL._replace(payload_digest="x")]
 )
@@ -84,11 +80,6 @@ def test_other_bytes_on_the_wire_make_no_revisit(original: Original | None) -> N
     each = capture(PLAIN, original)
     assert not each.is_revisit
     assert field(records(each)[0], "WARC-Type") == "response"
-
-
-def test_a_capture_without_a_digest_is_no_revisit() -> None:
-    odd = exchange(head(end=b"\n"))
-    assert not capture(odd, ORIGINAL._replace(payload_digest="")).is_revisit
 
 
 @each_of(
@@ -173,9 +164,3 @@ def test_page_metadata_has_all_lines() -> None:
         ("outlink", "http://c.test/"),
         ("outlink", "http://d.test/"),
     )
-
-
-def test_page_metadata_omits_problems_that_did_not_occur() -> None:
-    page = Page("http://a.test/", 200)
-    found = dict(page_metadata(page, replace(PLAIN, tls=replace(TLS, problem=""))))
-    assert found.keys().isdisjoint({"tlsProblem", "decodeProblem", "charsetForLinkExtraction"})

@@ -66,14 +66,6 @@ def test_a_write_is_done_when_its_bytes_are_in_the_file(tmp_path: Path) -> None:
     writing(tmp_path, use)
 
 
-def test_close_waits_for_all_writes(tmp_path: Path) -> None:
-    async def use(writer: WarcWriter) -> None:
-        for _ in range(5):
-            writer.write(PLAIN)
-
-    assert writing(tmp_path, use).written.records == 1 + 3 * 5
-
-
 def test_an_error_reaches_the_caller_of_its_write(tmp_path: Path) -> None:
     files = Watched(tmp_path)
 

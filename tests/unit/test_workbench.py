@@ -22,18 +22,6 @@ def bench() -> tuple[Workbench, list[Host]]:
     return made, hosts
 
 
-def test_hosts_that_move_up_again_and_again_leave_a_bounded_number_of_stale_entries() -> None:
-    """No pop of the lane reaches the worst rank, at which the stale entries are."""
-    made, hosts = bench()
-    for number in range(HOSTS, MOVES):
-        host = hosts[number % HOSTS]
-        made.ready(host, Lane.PAGES, GOOD, number)
-        assert made.pop(Lane.PAGES, 0.0) is host
-        made.ready(host, Lane.PAGES, BAD, number)
-    assert len(made._lanes[Lane.PAGES]) < 200
-    made.audit()
-
-
 def test_parked_hosts_leave_a_bounded_number_of_stale_entries() -> None:
     made, hosts = bench()
     leased = made.pop(Lane.PAGES, 0.0)

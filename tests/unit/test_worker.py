@@ -44,10 +44,6 @@ def test_requests_are_divided_without_remainder(
         assert share_of(own) == shares[number - 1]
 
 
-def test_zero_processes_means_one_per_core() -> None:
-    assert processes_from(settings(CRAWL_PROCESSES=0)) >= 1
-
-
 def test_a_worker_gets_the_crawls_settings_without_its_target() -> None:
     crawl = settings(
         CRAWL_PROCESSES=3,
