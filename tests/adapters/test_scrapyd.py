@@ -158,9 +158,3 @@ def test_a_seed_list_of_the_egg(scrapyd: Scrapyd) -> None:
     log = finish(scrapyd, schedule(scrapyd, "SCOPE_SUFFIXES=.invalid", seeds="seeds/br.txt"))
     assert f"Opened seeds/br.txt with size {size_bytes}" in log
     assert "bad seed" in log
-
-
-def test_a_wrong_argument_is_in_the_log(scrapyd: Scrapyd) -> None:
-    log = finish(scrapyd, schedule(scrapyd, "DOWNLOAD_DELAY=soon", seeds="ufmg.br"))
-    assert "DOWNLOAD_DELAY = 'soon' cannot be used" in log
-    assert "Spider opened" not in log

@@ -204,19 +204,6 @@ def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[st
     assert robots_token(scrapy_settings) == "other"
 
 
-def test_a_requisite_after_the_end_of_the_archive_is_fetched_again(tmp_path: Path) -> None:
-    kept: list[WarcPipeline] = []
-
-    async def fetch(pipeline: WarcPipeline) -> None:
-        await pipeline.requisite_fetched(page_of("plain"))
-        kept.append(pipeline)
-
-    with_pipeline(crawler_for(tmp_path), fetch)
-    assert types(tmp_path).count("response") == 1
-    with pytest.raises(NotArchived):
-        asyncio.run(kept[0].requisite_fetched(page_of("plain")))
-
-
 def test_robots_txt_is_archived_by_the_signal(tmp_path: Path) -> None:
     crawler = crawler_for(tmp_path)
 
