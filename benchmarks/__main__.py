@@ -17,9 +17,7 @@ from benchmarks import (
     frontier,
     hub,
     memory,
-    overheads,
     seeds,
-    soak,
     survey,
     vs_scrapy,
 )
@@ -30,10 +28,8 @@ BENCHMARKS: dict[str, ModuleType] = {
     "cores": cores,
     "survey": survey,
     "memory": memory,
-    "soak": soak,
     "frontier": frontier,
     "hub": hub,
-    "overheads": overheads,
     "seeds": seeds,
     "calls": calls,
 }

@@ -274,7 +274,7 @@ def _run_at_once(executor: Any, job: Any) -> None:
 
 async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:
     """In place of `_Process.read`, the other process of large bodies."""
-    from webcrawl.reading.page import BodyReader  # noqa: PLC0415
+    from webcrawl.parse.body import BodyReader  # noqa: PLC0415
 
     reader, found = BodyReader(process._options), list[Any]()
     headers = task.content_type, task.url, task.x_robots_tag, task.refresh
@@ -303,14 +303,14 @@ def _prepare() -> None:
 
     from webcrawl.admission import dnsclient  # noqa: PLC0415
     from webcrawl.base import executor  # noqa: PLC0415
-    from webcrawl.reading import reader  # noqa: PLC0415
+    from webcrawl.parse import largebodies  # noqa: PLC0415
     from webcrawl.spiders import broad  # noqa: PLC0415
 
     for package in PACKAGES:
         for _ in walk_modules_iter(f"webcrawl.{package}"):
             pass
     executor.AdaptiveExecutor._send = _run_at_once  # type: ignore[method-assign, assignment]
-    reader._Process.read = _read_at_once  # type: ignore[method-assign, assignment]
+    largebodies._Process.read = _read_at_once  # type: ignore[method-assign, assignment]
     vars(broad)["threading"] = SimpleNamespace(Thread=_NoThread)
     vars(dnsclient)["socket"] = _Sockets()
     vars(dnsclient)["_random"] = random.Random(1)

@@ -66,10 +66,5 @@ DNS = (
     DnsKind("ipv6", 1, "an AAAA record only: ::1", lambda name, ips: _IPV6, default=False),
     _odd("garbage", 0.5, "bytes that are not a DNS message", _wire(b"\xff" * 50)),
     _odd("loop", 0.5, "compressed names that point to themselves", _wire(_LOOP)),
-    _odd(
-        "private",
-        0.5,
-        "an address of a private network (for the address guard)",
-        lambda *_: _PRIVATE,
-    ),
+    _odd("private", 0.5, "an address of a private network", lambda *_: _PRIVATE),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-Page = Callable[[str], bytes]  # of the query
+Page = Callable[[str], bytes | None]  # of the query; None: done, and nothing to show
 
 
 class Control:
@@ -25,10 +25,12 @@ class Control:
             path = head.split(b" ", 2)[1].decode("latin-1")
             path, _, query = path.partition("?")
             page = self._pages.get(path)
-            try:
-                status, body = (b"200 OK", page(query)) if page else (b"404 Not Found", b"")
-            except ValueError:  # in the query
-                status, body = b"400 Bad Request", b""
+            status, body = b"404 Not Found", b""
+            if page is not None:
+                try:
+                    status, body = b"200 OK", page(query) or b"{}\n"
+                except ValueError:  # in the query
+                    status = b"400 Bad Request"
             writer.write(
                 b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
                 % (status, len(body))

@@ -45,9 +45,7 @@ HOSTS = (
     HostKind("plain", 85, "answers at once", lambda reply: reply),
     HostKind("slow", 4, "first byte after 1 s", _slow),
     HostKind("close", 4, "closes after each answer", _close),
-    HostKind(
-        "mirror", 4, "serves the bytes of another host", lambda r: r, sound=False, mirror=True
-    ),
+    HostKind("mirror", 4, "serves another host's bytes", lambda r: r, sound=False, mirror=True),
     _dead("hang", 1, "accepts and never answers", _no_answer(b"", "hang")),
     _dead("reset", 1, "resets every connection", _no_answer(b"", "reset")),
     _dead("garbage", 1, "speaks another protocol than HTTP", _no_answer(_SMTP, "close")),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from simweb.features import Feature
 
+_GARBAGE = b"\x16\x03\x03" + b"\xfe" * 99
 _ALERT = b"\x15\x03\x01\x00\x02\x02\x28"  # fatal, handshake_failure (RFC 8446, 6)
 
 
@@ -58,12 +59,7 @@ ORIGINS = (
     OriginKind("old", 2, "TLS 1.0 and no later", old=True),
     _dead("not-tls", 1, "HTTP where TLS should be", wire=b"HTTP/1.1 400 Bad Request\r\n\r\n"),
     _dead("alert", 1, "a TLS alert in place of a handshake", wire=_ALERT),
-    _dead(
-        "garbage",
-        1,
-        "the first bytes of a handshake, then garbage",
-        wire=b"\x16\x03\x03" + b"\xfe" * 99,
-    ),
+    _dead("garbage", 1, "the start of a handshake, then garbage", wire=_GARBAGE),
     _dead("silent", 0.5, "accepts and never shakes hands", wire=b""),
     _dead("refused", 2, "a port that refuses connections", scheme="http", port="closed"),
 )

@@ -83,6 +83,8 @@ _leaf = partial(PageKind, sound=False)
 _hurt = partial(PageKind, sound=False, default=False)
 _shut = partial(PageKind, sound=False, steps=1, shut=True)
 _trap = partial(PageKind, sound=False, default=False, steps=ENDLESS)
+_X_ROBOTS = "X-Robots-Tag: noindex, nofollow"
+_LATIN_TYPE = "text/html; charset=ISO-8859-1"
 _LATIN_META = '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1">'
 
 PAGES = (
@@ -93,9 +95,7 @@ PAGES = (
     _sound("gzip", 6, "Content-Encoding: gzip", doc.coded("gzip", doc.gzipped)),
     _sound("x-gzip", 0.5, "Content-Encoding: x-gzip", doc.coded("x-gzip", doc.gzipped)),
     _sound("deflate", 1, "deflate with a zlib header", doc.coded("deflate", zlib.compress)),
-    _sound(
-        "deflate-raw", 0.5, "deflate without a zlib header", doc.coded("deflate", doc.raw_deflate)
-    ),
+    _sound("deflate-raw", 0.5, "deflate without zlib", doc.coded("deflate", doc.raw_deflate)),
     _sound("br", 2, "br", doc.coded("br", brotli.compress)),
     _hard("zstd", 0.2, "zstd", doc.coded("zstd", zstd.compress)),
     _sound("until-close", 3, "HTTP/1.0, the body ends with the connection", doc.until_close),
@@ -104,12 +104,7 @@ PAGES = (
     _sound("pieces", 0.5, "sent in pieces with pauses", doc.pieces),
     _sound("slow", 1, "first byte after 0.5 to 2 s", doc.slow),
     _sound("large", 0.2, "1 MiB", doc.large),
-    _sound(
-        "latin",
-        4,
-        "windows-1252, named in the header",
-        doc.latin("text/html; charset=ISO-8859-1", ""),
-    ),
+    _sound("latin", 4, "windows-1252, named in the header", doc.latin(_LATIN_TYPE, "")),
     _sound("latin-meta", 2, "windows-1252, named in meta", doc.latin("text/html", _LATIN_META)),
     _sound("xhtml", 1, "application/xhtml+xml", doc.typed("application/xhtml+xml; charset=utf-8")),
     _sound("type-case", 1, "Text/HTML;charset=...", doc.typed('Text/HTML;x=y;Charset="UTF-8"')),
@@ -174,23 +169,11 @@ PAGES = (
     _hurt("many-codings", 0.2, "500 content codings", hostile.many_codings),
     _hurt("later", 0.2, "503 with a useless Retry-After", hostile.nonsense_later),
     _shut("meta-nofollow", 0.7, "meta robots nofollow", doc.nofollow(meta=doc.META_NOFOLLOW)),
-    _shut(
-        "x-robots", 0.7, "X-Robots-Tag: nofollow", doc.nofollow("X-Robots-Tag: noindex, nofollow")
-    ),
+    _shut("x-robots", 0.7, "X-Robots-Tag: nofollow", doc.nofollow(_X_ROBOTS)),
     _trap("calendar", 0.3, "each page links to the next one, for ever", doc.calendar),
-    _trap(
-        "tunnel", 0.3, "each page links to `mais` in a directory of its own", doc.deeper, trail=MORE
-    ),
-    _trap(
-        "well",
-        0.3,
-        "each page links a directory deeper, by another word",
-        doc.deeper,
-        trail=WORDS_ON,
-    ),
-    _trap(
-        "months", 0.3, "each page links to the next month and the last", doc.months, trail=MONTHS
-    ),
+    _trap("tunnel", 0.3, "each page links to `mais` below it", doc.deeper, trail=MORE),
+    _trap("well", 0.3, "each page links to another word below it", doc.deeper, trail=WORDS_ON),
+    _trap("months", 0.3, "links to the next month and the last", doc.months, trail=MONTHS),
     _trap("fan", 0.3, "each page links to the same 20,000 others", hostile.fan),
     _trap("redirects", 0.3, "each page redirects to the next one, for ever", bad.redirect(302)),
 )

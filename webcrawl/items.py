@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from webcrawl.fetch.exchange import Exchange
-
-
-class Original(NamedTuple):
-    """The first page with some content. A WARC revisit record refers to it."""
-
-    url: str  # its WARC-Target-URI
-    started_time: float  # UTC seconds, its WARC-Date
-    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" without one
-    date: str = ""  # its WARC-Date as an index of an earlier archive has it, to the second
+from webcrawl.warc.records import Original
 
 
 @dataclass

@@ -21,7 +21,7 @@ from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.packets import SILENCE_S, TICK_S
 from webcrawl.cluster.peers import peer_subject
 from webcrawl.cluster.turns import GRACE_S, WISH_S, Ended, Owner, Turn, Turns
-from webcrawl.fetch.proxy import STAND_IN
+from webcrawl.frontier.host import STAND_IN
 
 SEEDS = seeds(3)
 BEFORE_S = 8.0  # from a lease to its request, at most

@@ -26,7 +26,6 @@ from tests.sim.test_hub import Plant
 from tests.sim.web import BrokenPromiseError, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import HubAddresses
-from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.courier import Courier
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.letters import MailApplied
@@ -35,6 +34,7 @@ from webcrawl.cluster.peers import peer_subject
 from webcrawl.cluster.records import CRAWL
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.cluster.streams import Stream
+from webcrawl.frontier.buckets import hub_of
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.store import StoreError
 from webcrawl.parse.urls import host_of

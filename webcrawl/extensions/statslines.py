@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -21,7 +21,7 @@ from scrapy.utils.asyncio import create_looping_call
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.counters import Counters, CrawlTotals
 from webcrawl.report.console import Say, console_from, is_full
 from webcrawl.report.lines import (
     LEGEND,
@@ -38,9 +38,6 @@ from webcrawl.report.lines import (
     whole_line,
     whole_summary,
 )
-
-if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.cluster.views import CrawlTotals
 
 logger = logging.getLogger(__name__)
 

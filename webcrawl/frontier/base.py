@@ -41,10 +41,10 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.store import StoreError
-from webcrawl.items import Original
 from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HostRule, HostRules
+from webcrawl.warc.records import Original
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection

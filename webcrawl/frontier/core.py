@@ -37,8 +37,8 @@ from webcrawl.frontier.state import CoreState, Given
 from webcrawl.frontier.store import Numbers, StoreError
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
-from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
 _ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check

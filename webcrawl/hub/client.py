@@ -50,8 +50,8 @@ from webcrawl.hub.wire import (
     WakeUp,
     valid_text,
 )
-from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRules
+from webcrawl.warc.records import Original
 
 logger = logging.getLogger(__name__)
 

@@ -35,8 +35,8 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
-from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection

@@ -22,8 +22,8 @@ from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 _LENGTH = struct.Struct("!I")
 

@@ -116,10 +116,10 @@ class SitemapReader:
     is_done -- the rest of the file is not read
     """
 
-    def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
+    def __init__(self) -> None:
         self.format: Format = ""
         self.problem: Problem = ""
-        self._room = self._alternates_room = entries_max
+        self._room = self._alternates_room = ENTRIES_MAX
         self._tags_room = TAGS_MAX
         self._decode: codecs.IncrementalDecoder | None = None
         self._first = b""  # bytes before the encoding is known

@@ -44,11 +44,12 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 8 << 20  # a file may have 10,000 (S3): 84 GB
 PARTS_AT_A_TIME: Final = 2
+_SLOWEST: Final = 50_000  # bytes a second, of all parts under way
 _READ_BYTES: Final = 4 << 20
 _CLIENT: Final[Any] = {
     "allow_http": True,  # the endpoint says which
     "connect_timeout": timedelta(seconds=10),
-    "timeout": timedelta(seconds=60),  # of a request: 140 kB/s for a part
+    "timeout": timedelta(seconds=PARTS_AT_A_TIME * PART_BYTES / _SLOWEST),  # of a request
 }
 _CONFIG: Final[Any] = {
     "client_options": _CLIENT,

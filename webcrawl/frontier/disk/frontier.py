@@ -39,8 +39,8 @@ from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.state import Given
 from webcrawl.frontier.store import StoreError
-from webcrawl.items import Original
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 FOLDER = "frontier"  # in JOBDIR
 ACTIVE_HOSTS_MAX = 20_000

@@ -71,8 +71,7 @@ def read_archive(
     *,
     has_tokens: bool,
     domain: str = "",
-    processes: int = 0,
-    progress: Callable[[int], object] = lambda pages: None,
+    progress: Callable[[int], object],
 ) -> Found:
     """Read the records of all documents of the log. `progress` is called with pages read.
 
@@ -80,7 +79,7 @@ def read_archive(
     """
     found = Found()
     tasks = _tasks(log, folders, has_tokens, domain)
-    for _, part in in_processes(read_task, tasks, processes):
+    for _, part in in_processes(read_task, tasks):
         found.add(part)
         progress(part.pages + part.unread)
     return found

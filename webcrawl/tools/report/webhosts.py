@@ -74,13 +74,12 @@ def host_sizes(log: duckdb.DuckDBPyConnection) -> Table:
     )
 
 
-def largest_hosts(log: duckdb.DuckDBPyConnection, limit: int = 1_000) -> Table:
+def largest_hosts(log: duckdb.DuckDBPyConnection) -> Table:
     return queried(
         log,
         "largest_hosts",
         """SELECT host, pages, pages / sum(pages) OVER () AS share, visited_urls, size_bytes, time_s
-        FROM web_host WHERE pages > 0 ORDER BY pages DESC, host LIMIT ?""",
-        limit,
+        FROM web_host WHERE pages > 0 ORDER BY pages DESC, host LIMIT 1000""",
     )
 
 
