@@ -44,7 +44,9 @@ install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
 # The tests run beside mypy, which needs one core for a while. A file of tests goes to one process,
 # crawls before unit tests: they share what is made for a module, and their waits are filled.
-TESTED = @$(BIN)/mypy & $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder $(1); tests=$$?; \
+# The first run compiles all tests before it starts the processes, each of which would do so.
+TESTED = @$(BIN)/mypy & test -e $(VENV)/.collected || $(BIN)/python -m pytest --collect-only -q >$(VENV)/.collected 2>&1; \
+	$(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder $(1); tests=$$?; \
 	wait $$! || { echo "mypy found errors: see above" >&2; exit 1; }; exit $$tests
 
 check: ruff $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contract, property and standards' tests

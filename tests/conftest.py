@@ -41,7 +41,6 @@ gc.disable()  # until the tests are collected: hardly any of their objects are g
 def pytest_collection_finish() -> None:
     """Let the cycle collector look at what tests make, not at 6,000 tests: an eighth of the CPU."""
     gc.enable()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 

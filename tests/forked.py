@@ -30,6 +30,7 @@ PACKAGES = (
     *("webcrawl.commands", "webcrawl.extensions", "webcrawl.middlewares", "webcrawl.pipelines"),
     *("webcrawl.scheduler", "webcrawl.spiders", "webcrawl.fastpath", "webcrawl.downloader"),
     *("webcrawl.live", "webcrawl.tools.explain", "webcrawl.tools.trace"),
+    *("webcrawl.tools.corpus", "webcrawl.tools.report"),  # without a thread until DuckDB connects
     *("webcrawl.tools.warccheck", "scrapy.cmdline", "scrapy.commands", "scrapy.core.engine"),
     *("scrapy.downloadermiddlewares", "scrapy.extensions.telnet", "scrapy.extensions.throttle"),
     *("scrapy.resolver", "simweb.cli", "simweb.server"),

@@ -169,58 +169,32 @@ def test_other_schemes_pass(tmp_path: Path) -> None:
 # RobotsTxt
 
 
-def robots(folder: Path, answers: dict[str, tuple[int, str]]) -> tuple[list[str], Run]:
-    """The requests that a server with `answers` gets from a spider that wants /a and /b."""
-    with site(answers) as one:
-        urls = [one.url("/a"), one.url("/b")]
-        done = crawl(
-            folder,
-            urls,
-            "RobotsTxt",
-            ROBOTSTXT_OBEY=True,
-            USER_AGENT="tester/1.0",
-            CONCURRENT_REQUESTS=8,
-            RETRY_ENABLED=False,
-        )
-    return one.asked, done
-
-
 def test_robots_txt_is_fetched_once_and_obeyed(tmp_path: Path) -> None:
-    rules = "User-agent: tester\nDisallow: /b\n\nUser-agent: *\nDisallow: /a\n"
-    asked, done = robots(tmp_path, {"/robots.txt": (200, rules)})
-    assert asked == ["/robots.txt", "/a"]
-    assert dropped(done, "robots_txt") == 1
-    assert done.stats["refused"][0].endswith("/b RobotsTxt: robots")
-
-
-def test_5xx_disallows(tmp_path: Path) -> None:
-    """RFC 9309, 2.3.1.4."""
-    asked, done = robots(tmp_path, {"/robots.txt": (503, "")})
-    assert asked == ["/robots.txt"]
-    assert dropped(done, "robots_txt") == 2
-    assert done.stats["webcrawl/middleware/robots_txt/unreachable"] == 1
-
-
-def test_an_unreachable_robots_txt_disallows(tmp_path: Path) -> None:
-    with site({}) as one:
-        pass
-    done = crawl(tmp_path, [one.url("/a")], "RobotsTxt", ROBOTSTXT_OBEY=True, RETRY_ENABLED=False)
-    assert done.stats["refused"] == [one.url("/a") + " RobotsTxt: robots"]
-
-
-def test_five_redirects_are_followed(tmp_path: Path) -> None:
-    """RFC 9309, 2.3.1.2."""
+    """RFC 9309, 2.3.1: five redirects are followed, more are no rules; a 5xx disallows."""
     hops = {f"/r{n}": (301, f"/r{n + 1}") for n in range(1, 5)}
     end = {"/robots.txt": (302, "/r1"), "/r5": (200, "User-agent: *\nDisallow: /a\n")}
-    asked, done = robots(tmp_path, hops | end)
-    assert asked == ["/robots.txt", "/r1", "/r2", "/r3", "/r4", "/r5", "/b"]
-    assert dropped(done, "robots_txt") == 1
-
-
-def test_after_more_redirects_all_is_allowed(tmp_path: Path) -> None:
-    asked, _ = robots(tmp_path, {"/robots.txt": (302, "/robots.txt")})
-    assert asked.count("/robots.txt") == 6
-    assert sorted(asked[6:]) == ["/a", "/b"]
+    rules = "User-agent: tester\nDisallow: /b\n\nUser-agent: *\nDisallow: /a\n"
+    with (
+        site({"/robots.txt": (200, rules)}) as ruled,
+        site({"/robots.txt": (503, "")}, "127.0.0.2") as broken,
+        site(hops | end, "127.0.0.3") as moved,
+        site({"/robots.txt": (302, "/robots.txt")}, "127.0.0.4") as moving,
+    ):
+        with site({}, "127.0.0.5") as gone:
+            pass
+        urls = [each.url(path) for each in (ruled, broken, moved, moving) for path in ("/a", "/b")]
+        obeying = {"ROBOTSTXT_OBEY": True, "USER_AGENT": "tester/1.0", "RETRY_ENABLED": False}
+        urls.append(gone.url("/a"))
+        done = crawl(tmp_path, urls, "RobotsTxt", CONCURRENT_REQUESTS=16, **obeying)
+    assert ruled.asked == ["/robots.txt", "/a"]
+    assert broken.asked == ["/robots.txt"]
+    assert moved.asked == ["/robots.txt", "/r1", "/r2", "/r3", "/r4", "/r5", "/b"]
+    assert moving.asked[:6] == ["/robots.txt"] * 6
+    assert sorted(moving.asked[6:]) == ["/a", "/b"]
+    refused = [ruled.url("/b"), broken.url("/a"), broken.url("/b"), moved.url("/a"), gone.url("/a")]
+    assert sorted(done.stats["refused"]) == sorted(f"{url} RobotsTxt: robots" for url in refused)
+    assert dropped(done, "robots_txt") == 5
+    assert done.stats["webcrawl/middleware/robots_txt/unreachable"] == 2
 
 
 # Leases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.forked import running
+from tests.forked import python, running
 from webcrawl import __version__
 
 pytestmark = pytest.mark.slow
@@ -119,8 +120,7 @@ class Own(scrapy.Spider):
 
 def test_the_add_on_in_a_fresh_scrapy_project(site: Path, tmp_path: Path) -> None:
     """What Scrapy makes, and ADDONS: the project's own spider, then the broad one."""
-    start = [sys.executable, "-m", "scrapy", "startproject", "fresh", str(tmp_path)]
-    subprocess.run(start, check=True, capture_output=True)
+    assert not python("-m", "scrapy", "startproject", "fresh", str(tmp_path)).returncode
     settings = tmp_path / "fresh" / "settings.py"
     text = settings.read_text().replace("ADDONS = {}", 'ADDONS = {"webcrawl.Addon": 100}')
     assert "webcrawl.Addon" in text
@@ -144,59 +144,48 @@ def test_the_add_on_in_a_fresh_scrapy_project(site: Path, tmp_path: Path) -> Non
     assert list((tmp_path / "warc").glob("*.warc.gz"))
 
 
-def test_a_seed_list_of_the_package(site: Path, tmp_path: Path) -> None:
+BR = "webcrawl/seeds/br.txt"
+# Commands that end soon: their exit codes, and what they print.
+COMMANDS = {
+    ("--help",): (0, "simweb"),
+    ("list",): (0, "broad"),
     # No seed is in this scope, so nothing is asked of the network.
-    arguments = ("crawl", "broad", "-a", "seeds=seeds/br.txt", "-s", "SCOPE_SUFFIXES=.invalid")
-    done = webcrawl(site, tmp_path, *arguments)
-    size_bytes = (ROOT / "webcrawl/seeds/br.txt").stat().st_size
-    assert f"Opened seeds/br.txt with size {size_bytes}" in done.stdout + done.stderr
-    assert done.returncode == 1, done.stderr
-
-
-def test_help_lists_the_commands(site: Path, tmp_path: Path) -> None:
-    done = webcrawl(site, tmp_path, "--help")
-    assert "simweb" in done.stdout
-    assert done.returncode == 0, done.stderr
-    assert webcrawl(site, tmp_path, "list").stdout == "broad\n"
-
-
-WITHOUT_EXTRAS = {
-    ("report", "."): "scrapy report needs duckdb: pip install 'webcrawl[tools]'",
-    ("botpage",): "scrapy botpage needs jinja2: pip install 'webcrawl[tools]'",
-    ("top", "."): "scrapy top needs rich: pip install 'webcrawl[tools]'",
-    ("corpus",): "scrapy corpus needs duckdb: pip install 'webcrawl[corpus]'",
-    ("sweep",): "scrapy sweep needs plotly: pip install 'webcrawl[tools]'",
-    (
-        *("crawl", "broad", "-a", "seeds=http://h.test/"),
-        *("-s", "CLUSTER=nats://bus"),
-    ): "CLUSTER needs nats-py: pip install 'webcrawl[cluster]'",
+    ("crawl", "broad", "-a", "seeds=seeds/br.txt", "-s", "SCOPE_SUFFIXES=.invalid"): (
+        *(1, f"Opened seeds/br.txt with size {(ROOT / BR).stat().st_size}"),
+    ),
+    ("simweb", "--hosts", "3"): (
+        *(2, "scrapy simweb needs a checkout of webcrawl: run it at the checkout's root"),
+    ),
+    ("report", "."): (2, "scrapy report needs duckdb: pip install 'webcrawl[tools]'"),
+    ("botpage",): (2, "scrapy botpage needs jinja2: pip install 'webcrawl[tools]'"),
+    ("top", "."): (2, "scrapy top needs rich: pip install 'webcrawl[tools]'"),
+    ("corpus",): (2, "scrapy corpus needs duckdb: pip install 'webcrawl[corpus]'"),
+    ("sweep",): (2, "scrapy sweep needs plotly: pip install 'webcrawl[tools]'"),
+    ("crawl", "broad", "-a", "seeds=http://h.test/", "-s", "CLUSTER=nats://bus"): (
+        *(2, "CLUSTER needs nats-py: pip install 'webcrawl[cluster]'"),
+    ),
 }
-# Each command in a fork of one process: they take a second to import what all need.
-COMMANDS = """
+# Each in a fork of one process: they take a second to import what all need.
+FORKS = """
 import os, runpy, sys
 from webcrawl import __main__
 for arguments in {commands}:
     if not os.fork():
+        os.dup2(1, 2)
         sys.argv[1:] = arguments
         runpy.run_module("webcrawl", run_name="__main__")
-    print(os.waitstatus_to_exitcode(os.wait()[1]), file=sys.stderr, flush=True)
+    print("exit code", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 
 
-def test_without_its_extra_a_command_names_it(site: Path, tmp_path: Path) -> None:
+def test_commands_of_the_package(site: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", COMMANDS.format(commands=list(WITHOUT_EXTRAS))],
+        [sys.executable, "-c", FORKS.format(commands=list(COMMANDS))],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
-    said = done.stderr.splitlines()
-    for line in WITHOUT_EXTRAS.values():
-        assert said[said.index(line) + 1] == "2"
-
-
-def test_the_simulated_web_needs_a_checkout(site: Path, tmp_path: Path) -> None:
-    done = webcrawl(site, tmp_path, "simweb", "--hosts", "3")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "scrapy simweb needs a checkout of webcrawl: run it at the checkout's root\n"
-    )
+    said = re.findall(r"(?s)(.*?)exit code (\d+)\n", done.stdout)
+    for (arguments, (code, line)), (text, found) in zip(COMMANDS.items(), said, strict=True):
+        assert line in text, (arguments, text)
+        assert int(found) == code, (arguments, text)
+        assert "Traceback" not in text

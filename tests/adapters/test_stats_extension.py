@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from weakref import ref
 
 import pytest
 from scrapy.utils.test import get_crawler
 from stock_crawl import Run, command, environment, read_stats, run
 
+from tests.forked import Forked
 from webcrawl.extensions.report import _keep_earlier
 from webcrawl.extensions.tuning import THRESHOLD, MemoryTuning
 from webcrawl.report.lines import LEGEND
@@ -101,7 +103,7 @@ WORK = {
     """,
     "long": """
         async def work(self):
-            await asyncio.sleep(30)
+            await asyncio.sleep(1000)  # longer than a test may take
     """,
     "short": """
         async def work(self):
@@ -219,24 +221,29 @@ def test_another_scheduler_prints_no_line(tmp_path: Path) -> None:
     assert "Traceback" not in crawl.log
 
 
+@contextmanager
+def piped(folder: Path, code: str) -> Iterator[tuple[Forked, IO[str]]]:
+    """A crawl, and its standard output; its log is in `folder`."""
+    os.mkfifo(pipe := folder / "out")
+    arguments = command(folder, code, SETTINGS)[1:]
+    files = (os.devnull, pipe, folder / "log")
+    process = Forked(arguments, files=files, env=environment())
+    with pipe.open() as stdout:
+        yield process, stdout
+
+
+def log_of(folder: Path) -> str:
+    log = (folder / "log").read_text()
+    assert not re.search("Traceback|Fatal|BrokenPipe", log), log
+    return log
+
+
 def test_a_closed_pipe_changes_nothing(tmp_path: Path) -> None:
     """`scrapy crawl ... | head -1`."""
-    process = subprocess.Popen(
-        command(tmp_path, spider("waits"), SETTINGS),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    assert process.stdout
-    assert process.stderr
-    assert process.stdout.readline() == LEGEND[0] + "\n"
-    process.stdout.close()
-    log = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(60) == 0
-    assert "Traceback" not in log
-    assert "BrokenPipe" not in log
+    with piped(tmp_path, spider("waits")) as (process, stdout):
+        assert stdout.readline() == LEGEND[0] + "\n"
+    assert process.wait() == 0
+    assert "Spider closed (finished)" in log_of(tmp_path)
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
@@ -245,40 +252,22 @@ def test_a_full_pipe_blocks_no_crawl(tmp_path: Path) -> None:
     fill = "\n    import os\n    os.set_blocking(1, False)\n    FULL = b'.' * 4096\n    try:\n"
     fill += "        while os.write(1, FULL):\n            pass\n    except BlockingIOError:\n"
     fill += "        os.set_blocking(1, True)\n"
-    process = subprocess.Popen(
-        command(tmp_path, fill + spider("says one"), SETTINGS),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    assert process.stderr
-    log = process.stderr.read()
-    assert process.wait(60) == 0
-    assert process.stdout
-    assert set(process.stdout.read()) == {"."}
-    process.stdout.close()
-    process.stderr.close()
-    assert "Spider closed (finished)" in log
-    assert "Fatal" not in log
+    with piped(tmp_path, fill + spider("says one")) as (process, stdout):
+        assert process.wait() == 0
+        assert set(stdout.read()) == {"."}
+    assert "Spider closed (finished)" in log_of(tmp_path)
     assert read_stats(tmp_path)["webcrawl/crawled"] == 15
 
 
 def test_ctrl_c_prints_the_summary_and_ends(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command(tmp_path, spider("long"), SETTINGS),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    assert process.stdout
-    first = [process.stdout.readline() for _ in (*LEGEND, "", "a stats line")][-1]
-    process.send_signal(signal.SIGINT)
-    out, log = process.communicate(timeout=25)  # the spider alone takes 30
+    with piped(tmp_path, spider("long")) as (process, stdout):
+        first = [stdout.readline() for _ in (*LEGEND, "", "a stats line")][-1]
+        process.send_signal(signal.SIGINT)
+        out = stdout.read()
+    assert process.wait() == 0
     assert LINE.match(first)
     assert SUMMARY.search(out), out
-    assert "Traceback" not in log
+    assert "Received SIGINT" in log_of(tmp_path)
 
 
 REPORTING = SETTINGS | {

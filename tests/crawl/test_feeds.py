@@ -75,9 +75,7 @@ def only_error(result: Result) -> str:
 
 def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> None:
     kills = tmp_path / "kills.jsonl"
-    points = (
-        "after-commit:3,within-flush:3,before-release:4,after-flush:7,before-flush:5,random:900"
-    )
+    points = "within-flush:3,before-release:4,after-flush:7,random:900"
     paths = [tmp_path / "pages.jsonl", tmp_path / "pages.csv"]
     chosen = {
         "JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 8, "CRAWL_PROCESSES": 2,
@@ -90,7 +88,7 @@ def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> N
         # A second process logs that it has lost the first, in addition to the lines about the kill.
         whole_log, result.log = result.log, result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
-        assert len(kills_seen) >= 4
+        assert len(kills_seen) >= 3
         leased = [url for urls in kills_seen for url in urls]
         pages = assert_one_crawl(web, result, len(leased), leased=leased)
     ends = assert_joined(tmp_path / "warc", feeds=tmp_path.glob("pages*.jsonl"))

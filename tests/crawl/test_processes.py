@@ -136,22 +136,9 @@ def test_several_processes_look_like_one_crawl(tmp_path: Path) -> None:
     assert max(contents.values()) == 1, "a copy is a revisit, whoever had the first"
 
 
-def test_ctrl_c_ends_all_processes_cleanly(tmp_path: Path) -> None:
-    with running("--hosts", "300", "--partial", *PROMISES) as web:
-        running_crawl = Crawl(tmp_path, web=web, CRAWL_PROCESSES=3)
-        processes = Processes(running_crawl)
-        processes.wait_for_work()
-        running_crawl.interrupt()
-        result = running_crawl.wait()
-        assert not any(map(is_alive, processes.pids))
-    assert_clean(result)
-    assert "HTTP codes:" in result.output
-    assert not list((tmp_path / "warc").glob("*.open"))
-
-
 def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES, "--pages-per-host", "12") as web:
-        running_crawl = Crawl(tmp_path, web=web, **few(3))
+        running_crawl = Crawl(tmp_path, web=web, **few(2))
         processes = Processes(running_crawl)
         processes.wait_for_work()
         processes.kill_one(web.port)
@@ -184,20 +171,6 @@ def test_a_hanging_process_is_replaced(tmp_path: Path) -> None:
     assert AGAIN.search(result.log)
 
 
-def test_workers_end_with_the_first_process_and_the_next_run_resumes(tmp_path: Path) -> None:
-    with running(*WORLD, *PROMISES) as web:
-        settings = few(3) | {"JOBDIR": tmp_path / "job"}
-        first = Crawl(tmp_path, web=web, **settings)
-        processes = Processes(first)
-        processes.wait_for_work()
-        first.process.kill()
-        processes.wait_for_end()
-        first.wait()
-        wait_for_servers(web.port)
-        result = crawl(tmp_path, web=web, **settings)
-        assert_one_crawl(web, result, may_come_again=3)
-
-
 def test_a_starting_worker_ends_with_the_first_process(tmp_path: Path) -> None:
     with running(*WORLD, *PROMISES) as web:
         first = Crawl(tmp_path, web=web, **few(2))
@@ -225,6 +198,7 @@ def test_requests_and_items_of_a_users_spider_cross_processes(tmp_path: Path) ->
                 for href in response.css("a::attr(href)").getall():
                     own = {"found_by": os.getpid()}
                     yield response.follow(href, self.parse_own, cb_kwargs=own)
+                yield response.follow("/own", lambda response: None)
             def parse_own(self, response, found_by):
                 passed_on = found_by != os.getpid()
                 yield {"own": response.url, "passed_on": passed_on, "mark": self.mark}
@@ -233,7 +207,10 @@ def test_requests_and_items_of_a_users_spider_cross_processes(tmp_path: Path) ->
         result = run(tmp_path, web, code, "-a", "mark=m", **few(2))
         ledger = web.ledger()
     assert result.exit_code == 0
-    assert_clean(result)
+    refused = result.log.count("cannot be pickled, and is dropped")
+    assert 1 <= refused == result.log.count(" ERROR: ") <= 2, "once a process"
+    assert "Traceback" not in result.log
+    assert result.report["counts"]["dropped/unserialisable"] > refused
     assert not any(found["count"] for found in ledger["violations"].values()), ledger
     first, second = (items(tmp_path, name) for name in ("items.jsonl", "items-2.jsonl"))
     assert [each for each in first + second if "started" in each] == first[:1]
@@ -242,23 +219,6 @@ def test_requests_and_items_of_a_users_spider_cross_processes(tmp_path: Path) ->
     assert all(each["mark"] == "m" for each in own)
     assert any(each["passed_on"] for each in own), "the request of one is answered by another"
     assert second
-
-
-def test_a_request_with_an_unnamed_callback_is_dropped(tmp_path: Path) -> None:
-    code = """
-        class Users(BroadSpider):
-            name = "users"
-            async def parse(self, response, **kwargs):
-                async for page in super().parse(response):
-                    yield page
-                yield response.follow("/own", lambda response: None)
-    """
-    with running(*WORLD, *PROMISES) as web:
-        result = run(tmp_path, web, code, **few(2))
-        assert_faultless(web)
-    assert 1 <= result.log.count("cannot be pickled, and is dropped") <= 2, "once a process"
-    counts = result.report["counts"]
-    assert counts["dropped/unserialisable"] >= counts["codes/2xx"]
 
 
 def test_a_worker_that_closes_its_spider_ends_the_crawl(tmp_path: Path) -> None:

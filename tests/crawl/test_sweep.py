@@ -38,31 +38,6 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_two_steps(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = sweep(out, "--steps=4,8", *QUICK)
-    assert done.returncode == 0, done.stderr
-    assert [line.partition(" pages")[0].split() for line in done.stdout.splitlines()] == [
-        ["fetches-004:", "15"],
-        ["fetches-008:", "15"],
-    ]
-    table = rows(out / "concurrency.csv")
-    assert [row["fetches"] for row in table] == ["4", "8"]
-    for row in table:
-        assert row["pages"] == "15"
-        assert row["finish_reason"] == "closespider_pagecount"
-        assert int(row["html_bytes"]) > 10_000
-        assert int(row["warc_bytes"]) > 10_000
-    assert (out / "concurrency.svg").read_text().startswith("<?xml")
-    left = {path.name for path in (out / "fetches-004").iterdir()}
-    assert "report.json" in left
-    assert not left & {"warc", "job"}
-
-    again = sweep(out, "--steps=4", *QUICK)
-    assert again.returncode == 2
-    assert again.stderr.endswith(f"--out {out} is not empty: choose another folder\n")
-
-
 def test_memory_against_disk(tmp_path: Path) -> None:
     done = sweep(tmp_path, "--memory-vs-disk", *QUICK)
     assert done.returncode == 0, done.stderr
@@ -81,22 +56,38 @@ def test_a_crawl_over_time(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == str(tmp_path / "long" / "report" / "index.html")
 
 
-def test_own_seeds_are_crawled_with_the_delays_of_a_crawl(tmp_path: Path) -> None:
+def test_own_seeds_are_crawled_in_two_steps_with_the_delays_of_a_crawl(tmp_path: Path) -> None:
+    out = tmp_path / "out"
     world = ("--hosts=60", "--seeds=60", "--host-delay=1", "--partial", "--features=none")
     with running(*world) as web:
         seeds = tmp_path / "seeds.txt"
         seeds.write_text("\n".join(web.seeds))
         settings = (f"DNS_SERVERS={web.dns}", "ALLOW_PRIVATE_ADDRESSES=1", "DOWNLOAD_DELAY=1")
         options = [part for each in (*settings, "IP_DELAY=0") for part in ("-s", each)]
-        done = sweep(
-            tmp_path / "out", "-a", f"seeds={seeds}", "--steps=4,8", "--pages=10", *options
-        )
+        done = sweep(out, "-a", f"seeds={seeds}", "--steps=4,8", "--pages=15", *options)
         ledger = web.ledger()
     assert done.returncode == 0, done.stderr
-    assert len(rows(tmp_path / "out" / "concurrency.csv")) == 2
     assert "waits 1 s, the delay of hosts" in done.stderr
     ledger["violations"]["twice"]["count"] = 0  # each step crawls the same pages
     assert faults(ledger) == []
+    assert [line.partition(" pages")[0].split() for line in done.stdout.splitlines()] == [
+        ["fetches-004:", "15"],
+        ["fetches-008:", "15"],
+    ]
+    table = rows(out / "concurrency.csv")
+    assert [row["fetches"] for row in table] == ["4", "8"]
+    for row in table:
+        assert row["pages"] == "15"
+        assert row["finish_reason"] == "closespider_pagecount"
+        assert int(row["html_bytes"]) > 10_000
+        assert int(row["warc_bytes"]) > 10_000
+    assert (out / "concurrency.svg").read_text().startswith("<?xml")
+    left = {path.name for path in (out / "fetches-004").iterdir()}
+    assert "report.json" in left
+    assert not left & {"warc", "job"}
+    again = sweep(out, "--steps=4", *QUICK)
+    assert again.returncode == 2
+    assert again.stderr.endswith(f"--out {out} is not empty: choose another folder\n")
 
 
 def test_ctrl_c_keeps_the_steps_that_are_done(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from webcrawl.cluster.peers import peer_subject
 from webcrawl.cluster.turns import GRACE_S, WISH_S, Ended, Owner, Turn, Turns
 from webcrawl.frontier.host import STAND_IN
 
-SEEDS = seeds(2)
+SEEDS = seeds(3)
 BEFORE_S = 8.0  # from a lease to its request, at most
 ADDRESSES = [f"192.0.2.{number}" for number in range(1, 5)]  # 1 and 2 are of different hubs
 A_BEGIN_S = 3 * TICK_S

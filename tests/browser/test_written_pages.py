@@ -1,4 +1,4 @@
-"""The page of `scrapy report` in a browser: from the file system, without a network."""
+"""The pages of `scrapy report` and `scrapy botpage` in a browser: from files, without a network."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from webcrawl.tools.botpage.page import Bot, write_botpage
 from webcrawl.tools.report.folder import find_crawl
 from webcrawl.tools.report.page import write_page
 from webcrawl.tools.report.report import make_report, open_crawl
@@ -92,18 +93,18 @@ def outside(request: Any) -> bool:
     return not request.url.startswith(("file:", "data:"))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_it_has_no_error_and_fits(browser: Browser, index: str, width: int, scheme: str) -> None:
-    page = opened(browser, index, width, scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.evaluate("document.documentElement.dataset.theme") == scheme
-    assert len(page.query_selector_all(".plot")) >= 10
-    page.close()
-
-
 @pytest.fixture(scope="module")
 def page(browser: Browser, index: str) -> Page:
     return opened(browser, index, 1280)
+
+
+def test_it_has_no_error_and_fits(browser: Browser, index: str, page: Page) -> None:
+    narrow = opened(browser, index, 390, "dark")
+    for each, width, scheme in ((page, 1280, "light"), (narrow, 390, "dark")):
+        assert each.evaluate("document.documentElement.scrollWidth") == width
+        assert each.evaluate("document.documentElement.dataset.theme") == scheme
+        assert len(each.query_selector_all(".plot")) >= 10
+    narrow.close()
 
 
 def test_hostile_values_are_shown_as_text(page: Page) -> None:
@@ -150,3 +151,37 @@ def test_the_switch_changes_the_colours(page: Page) -> None:
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Dark").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+# The page of `scrapy botpage`
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_botpage_fits_and_runs_nothing(browser: Browser, tmp_path: Path, scheme: Any) -> None:
+    bot = Bot(
+        token="a-crawler-with-quite-a-long-name",
+        user_agent=f"a/1 {HOSTILE} (+https://example.org/{'x' * 150})",
+        operator=HOSTILE,
+        purpose=f"{HOSTILE} An archive of everything" * 3,
+        mail="crawl@example.org",
+        delay_s=30,
+        crawl_delay_max_s=300,
+        ip_delay_s=1,
+        obeys_robots=True,
+        obeys_nofollow=True,
+        addresses=tuple(f"2001:db8:{n:x}::/64" for n in range(30)),
+        agent="https://example.org/.well-known/http-message-signatures-directory",
+        key_ids=("poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U",) * 2,
+    )
+    [index, *_] = write_botpage(bot, {"keys": []}, "keys", tmp_path, "2026-11-23T15:00:00Z")
+    for width in (390, 1280):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        said: list[str] = []
+        page.on("console", lambda message, said=said: said.append(message.text))
+        page.on("request", lambda request, said=said: said.append(request.url))
+        page.goto(index.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.title() == "a-crawler-with-quite-a-long-name, a web crawler"
+        assert said == [index.as_uri()]
+        assert HOSTILE in page.inner_text("dl")
+        page.close()
