@@ -62,6 +62,11 @@ class PageText:
     all_text: str
     main_text: str
 
+    @property
+    def best_text(self) -> str:
+        """The main text; all of it if there is none, or none was read."""
+        return self.main_text or self.all_text
+
 
 def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageText:
     """The texts of the first PAGE_MAX_BYTES of `html`. Raises nothing, for any bytes.
