@@ -1,4 +1,4 @@
-"""The module in C finds what the Python code finds: tags, and blocks of text."""
+"""The module in C finds what the Python code finds: tags, blocks of text, and bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.cases import each_of
 from webcrawl.parse.maintext import _ACTIONS, _is_beside, text_blocks_in_python
-from webcrawl.parse.markup import scan_by_regex
+from webcrawl.parse.markup import crowded_by_regex, scan_by_regex
+from webcrawl.tools.corpus.text import depths_by_regex
 
 webcrawl_scan = pytest.importorskip("webcrawl_scan", reason="there was no C compiler")
 in_c, text_blocks_in_c = webcrawl_scan.scan, webcrawl_scan.text_blocks
@@ -39,6 +40,22 @@ def found(scan: Scan, page: bytes) -> Iterator[tuple[list[bytes], bytes, bytes, 
 @given(pages)
 def test_both_scanners_find_the_same_tags(page: bytes) -> None:
     assert list(found(in_c, page)) == list(found(scan_by_regex, page))
+
+
+@given(pages, st.integers(0, 3), st.integers(0, 3))
+def test_both_count_the_same_attributes(page: bytes, most: int, again: int) -> None:
+    assert webcrawl_scan.crowded(page, most, again) == crowded_by_regex(page, most, again)
+
+
+@given(
+    st.lists(
+        st.sampled_from((b"<", b"</", b"b", b"DIV", b"article", b"strike", b"i", b"u", b"x"))
+        | st.sampled_from((b"<p>", b"<b>", b"</b>", b"<ol>", b"</ol\f", b">", b" ", b"\v", b"/")),
+        max_size=30,
+    ).map(b"".join)
+)
+def test_both_find_the_same_depths(page: bytes) -> None:
+    assert webcrawl_scan.depths(page) == depths_by_regex(page)
 
 
 @given(pages, st.data())
@@ -71,6 +88,10 @@ def test_a_call_ends_after_its_limit_of_tags() -> None:
 def test_wrong_arguments_are_refused(arguments: tuple[object, ...], error: type[Exception]) -> None:
     with pytest.raises(error):
         in_c(*arguments)
+    with pytest.raises(TypeError):
+        webcrawl_scan.crowded(*arguments)
+    with pytest.raises(TypeError):
+        webcrawl_scan.depths(arguments)
 
 
 TEXT_PIECES = (

@@ -43,7 +43,7 @@ from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.links import read_xhtml
 from webcrawl.parse.maintext import text_hash
-from webcrawl.parse.markup import scan_by_regex
+from webcrawl.parse.markup import crowded_by_regex, scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
 from webcrawl.parse.page import read_page
 from webcrawl.parse.pdf import read_pdf
@@ -388,6 +388,12 @@ PAGES = [
     *(Reader(f"shown by CSS {unit!r}", 128_000, filled(unit), shown("text/css")) for unit in CSS),
     *(Reader(f"page of {unit!r}", 256_000, filled(unit), read) for unit in TAGS),
     *(Reader(f"scan of {unit!r}", 256_000, filled(unit), scan) for unit in TAGS),
+    *(
+        Reader(
+            f"crowded {unit!r}", 64_000, filled(unit), lambda page: crowded_by_regex(page, 99, 9)
+        )
+        for unit in (b"<a", b"<a ", b"<a b='")
+    ),
     *(Reader(f"page of {unit!r}", 256_000, filled(numbered(unit)), read) for unit in LINKS),
     *(
         Reader(f"main text of {unit!r}", 512_000, filled(unit), main_text)

@@ -1,5 +1,6 @@
 /* `scan` finds the same tags as the regular expression of webcrawl.parse.markup, in a sixth of the
- * time; `text_blocks` the same blocks as webcrawl.parse.maintext, in a tenth.
+ * time; `text_blocks` the same blocks as webcrawl.parse.maintext, in a tenth; `crowded` the same
+ * tags as markup, and `depths` what webcrawl.tools.corpus.text does, in a twentieth.
  *
  * Those modules define what is found. Every byte is read a bounded number of times; `scan` takes
  * constant memory, `text_blocks` that of the text. The buffer of a bytes object ends with a NUL,
@@ -35,13 +36,14 @@ static inline Place find(Place at, Place end, unsigned char byte) {
     return found ? found : end;
 }
 
-/* The ">" behind attributes, or `end`. */
-static Place attributes_end(Place at, Place end) {
+/* The ">" behind attributes, or `end`; the next attribute, if there are more than `most`. */
+static Place attributes_end(Place at, Place end, Py_ssize_t most) {
     while (at < end && *at != '>') {
         if (is(at, BLANK) || *at == '/') {
             at++;
             continue;
         }
+        if (!most--) break;
         at = until(at + 1, end, NAME_END);
         Place equals = past(at, end, BLANK);
         if (*equals != '=') continue;
@@ -146,7 +148,7 @@ static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
             }
         } else if (is(name, LETTER) || (*name == '/' && is(name + 1, LETTER))) {
             attributes = until(name + 1, end, TAG_NAME_END);
-            at = attributes_end(attributes, end);
+            at = attributes_end(attributes, end, PY_SSIZE_T_MAX);
             if (at < end) found = name_of_interest(name, attributes - name);
         } else if (*name == '!' && name[1] == '-' && name[2] == '-') {
             at = comment_end(name + 3, end);
@@ -300,6 +302,71 @@ static PyObject *text_blocks(PyObject *module, PyObject *const *args, Py_ssize_t
     return result;
 }
 
+PyDoc_STRVAR(crowded_doc,
+             "crowded(payload: bytes, most: int, again: int) -> list[int]\n\n"
+             "As `webcrawl.parse.markup.crowded_by_regex` has it.");
+
+static PyObject *crowded(PyObject *module, PyObject *args) {
+    const char *page;
+    Py_ssize_t size, most, again;
+    if (!PyArg_ParseTuple(args, "y#nn", &page, &size, &most, &again)) return NULL;
+    PyObject *places = PyList_New(0);
+    Place at = (Place)page, end = at + size;
+    for (Py_ssize_t left = again * size; places && (at = find(at, end, '<')) < end; at++) {
+        Place name = at + 1 + (at[1] == '/'), tag_end = name;
+        if (!is(name, LETTER)) continue;
+        if (left >= 0) tag_end = attributes_end(until(name, end, TAG_NAME_END), end, most);
+        left -= tag_end - at;
+        if (left >= 0 && (tag_end == end || *tag_end == '>')) continue;
+        PyObject *place = PyLong_FromSsize_t(at - (Place)page);
+        if (!place || PyList_Append(places, place) < 0) Py_CLEAR(places);
+        Py_XDECREF(place);
+    }
+    return places;
+}
+
+enum { FORMATTING, CONTAINER, KINDS };
+static const struct {
+    char name[8];
+    int kind;
+} NESTING[] = {
+    {"article", CONTAINER}, {"div", CONTAINER},      {"ol", CONTAINER},     {"ul", CONTAINER},
+    {"b", FORMATTING},      {"big", FORMATTING},     {"code", FORMATTING},  {"em", FORMATTING},
+    {"font", FORMATTING},   {"i", FORMATTING},       {"nobr", FORMATTING},  {"s", FORMATTING},
+    {"small", FORMATTING},  {"strike", FORMATTING},  {"strong", FORMATTING}, {"tt", FORMATTING},
+    {"u", FORMATTING},
+};
+
+/* The kind of the tag whose name begins at `at`; KINDS for any other. */
+static int nesting_kind(Place at) {
+    char name[sizeof NESTING[0].name] = {0};
+    size_t size = 0;
+    for (; is(at, LETTER) && size < sizeof name; at++) name[size++] = *at | 0x20;
+    if (!is(at, TAG_NAME_END)) return KINDS;
+    for (size_t i = 0; i < sizeof NESTING / sizeof *NESTING; i++)
+        if (!memcmp(NESTING[i].name, name, sizeof name)) return NESTING[i].kind;
+    return KINDS;
+}
+
+PyDoc_STRVAR(depths_doc,
+             "depths(payload: bytes) -> tuple[int, int]\n\n"
+             "As `webcrawl.tools.corpus.text.depths_by_regex` has it.");
+
+static PyObject *depths(PyObject *module, PyObject *payload) {
+    char *page;
+    Py_ssize_t size, depth[KINDS] = {0}, deepest[KINDS] = {0};
+    if (PyBytes_AsStringAndSize(payload, &page, &size) < 0) return NULL;
+    Place at = (Place)page, end = at + size;
+    for (; (at = find(at, end, '<')) < end; at++) {
+        bool is_end = at[1] == '/';
+        int kind = nesting_kind(at + 1 + is_end);
+        if (kind == KINDS) continue;
+        depth[kind] += is_end ? -(depth[kind] > 0) : 1;
+        if (depth[kind] > deepest[kind]) deepest[kind] = depth[kind];
+    }
+    return Py_BuildValue("(nn)", deepest[FORMATTING], deepest[CONTAINER]);
+}
+
 static void classify(void) {
     for (const char *c = "\t\n\f\r "; *c; c++)
         classes[(unsigned char)*c] = BLANK | TAG_NAME_END | NAME_END | VALUE_END;
@@ -315,6 +382,8 @@ static void classify(void) {
 static PyMethodDef methods[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
     {"text_blocks", (PyCFunction)(void (*)(void))text_blocks, METH_FASTCALL, text_blocks_doc},
+    {"crowded", crowded, METH_VARARGS, crowded_doc},
+    {"depths", depths, METH_O, depths_doc},
     {0},
 };
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -93,19 +92,15 @@ class Row(msgspec.Struct, omit_defaults=True):
     refers_id: str | None = None
 
 
-class Reading(NamedTuple):
-    """What is read of a page, and how its language is found."""
-
-    with_main: bool
-    language_of: Callable[[str], Language]
-
-
 class BadRowError(ValueError):
     """A capture that cannot have a row; the text says why."""
 
 
-def row_of(capture: Capture, crawl: str, reading: Reading) -> tuple[Row, PageText | None]:
-    """The row of `capture`, and the texts of a page. BadRowError. Costs what reading them does."""
+def row_of(capture: Capture, crawl: str, with_main: bool) -> tuple[Row, PageText | None]:
+    """The row of `capture`, and the texts of a page, whose language is still to be found.
+
+    BadRowError. Costs what reading them does.
+    """
     record, parts = capture.record, capture.parts
     fields = record.fields
     time = _microseconds(fields.get("warc-date", ""))
@@ -143,11 +138,11 @@ def row_of(capture: Capture, crawl: str, reading: Reading) -> tuple[Row, PageTex
         _read_reference(row, fields)
     else:
         row.content_truncated = fields.get("warc-truncated")
-    return row, _read_payload(row, capture, content_type, reading)
+    return row, _read_payload(row, capture, content_type, with_main)
 
 
 def _read_payload(
-    row: Row, capture: Capture, content_type: str, reading: Reading
+    row: Row, capture: Capture, content_type: str, with_main: bool
 ) -> PageText | None:
     payload = b"" if capture.is_revisit else capture.message.payload(PAGE_MAX_BYTES)
     row.wall = capture.wall or wall_of(capture.status, capture.message.head, payload) or None
@@ -159,28 +154,31 @@ def _read_payload(
         charset = sniff(payload, content_type)
         row.content_charset = _name_of(charset)
         if is_page:
-            page = _read_text(row, payload, charset, reading)
+            page = _read_text(row, payload, charset, with_main)
     found = signals_of(capture, payload if is_html else b"", charset, payload if is_robots else b"")
     row.noindex, row.noarchive, row.nofollow = found[:3]
     row.content_usage, row.tdm_reservation, row.license = found[3:]
     return page
 
 
-def _read_text(row: Row, html: bytes, charset: str, reading: Reading) -> PageText:
-    page = read(html, charset, with_main=reading.with_main)
+def _read_text(row: Row, html: bytes, charset: str, with_main: bool) -> PageText:
+    page = read(html, charset, with_main=with_main)
     row.title, row.declared_language = page.title, page.declared_language
-    text = page.main_text or page.all_text
-    language = reading.language_of(text)
+    row.words = len(page.all_text.split())
+    row.text_length = len(page.all_text)
+    row.simhash, row.sketch = simhash(page.best_text), sketch(page.best_text)
+    if with_main:
+        row.main_text_length = len(page.main_text)
+    return page
+
+
+def find_language(row: Row, page: PageText, language_of: Callable[[str], Language]) -> None:
+    """Fill the columns of the language of `page`."""
+    language = language_of(page.best_text)
     row.detected_language, row.language_score = language.code, language.score
     if language.code != "und":
         row.content_languages = ",".join(code for code, _ in language.shares)
         row.language_share = language.shares[0][1]
-    row.words = len(page.all_text.split())
-    row.text_length = len(page.all_text)
-    row.simhash, row.sketch = simhash(text), sketch(text)
-    if reading.with_main:
-        row.main_text_length = len(page.main_text)
-    return page
 
 
 def _is_html(row: Row, payload: bytes) -> bool:

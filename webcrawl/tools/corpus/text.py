@@ -5,10 +5,11 @@ Owns the bounds within which a page is read. Knows nothing of WARC files and of 
 A tree may cost far more than its page: a formatting element that stays open is repeated in each
 later paragraph (29 kB of `<p><b id=1>x`, `<p><b id=2>x` ... take 955 MB), the main text is sought
 in each box, each line of a list is indented, and each attribute is compared with all others of its
-tag. So the depth of a page times its length is estimated before it is parsed. If that is too much,
-lists, boxes and formatting are taken out and their text stays. The estimate reads end tags as they
-are written: a page can hide them in comments. So a process that reads strange pages sets
-RLIMIT_DATA, and `read` then returns such a page without text.
+tag (1 MB in one tag takes 100 s). So a tag of too many attributes becomes text, and the depth of a
+page times its length is estimated before it is parsed. If that is too much, lists, boxes and
+formatting are taken out and their text stays. The estimate reads end tags as they are written: a
+page can hide them in comments. So a process that reads strange pages sets RLIMIT_DATA, and `read`
+then returns such a page without text.
 
 Main text on 73 pages of five manuals (DocBook, Sphinx), of which 35 are Portuguese, against the
 container of their content: word F1 0.934 in Portuguese and 0.924 in others (trafilatura 0.912 and
@@ -28,15 +29,15 @@ from resiliparse.parse.html import HTMLParserException, HTMLTree
 from webcrawl.parse.charset import decode, sniff
 from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import TITLE_MAX
+from webcrawl.parse.markup import crowded_by_regex
 
 PAGE_MAX_BYTES: Final = 1 << 20  # what comes after is not read
 
 # Tags and lines, times the depth. A page of 1 MB has some 30,000 and is 15 deep.
 _FORMATTED_MAX = 1_000_000  # 120 MB
 _BOXED_MAX = 16_000_000  # 0.2 s, or 32 MB of indentation
-# The attributes of a shorter page take a second at most: 0.7 s for 200 kB in one tag.
-_SHORT_BYTES = 200_000
-_TAG_MAX_BYTES = 16_384  # of a longer page
+_ATTRIBUTES_MAX = 500  # of a tag: 1 MB of such tags takes half a second
+_AGAIN_MAX = 16  # times the size, which is read of tags that begin within tags
 
 # Targets of links as XHTML writes them. As HTML they are not closed, and what follows would be the
 # text of a link, which is no main text: half of some pages of DocBook.
@@ -47,21 +48,8 @@ _FORMATTING = (  # HTML, 13.2.4.3, without <a>, which ends the one before
     *(b"strong", b"tt", b"u"),
 )
 _BOXES = (b"article", b"div", b"ol", b"ul")
-_NESTING = rb"</?(?:%s)(?=[\s/>])" % b"|".join(_FORMATTING + _BOXES)
-_nesting = re.compile(_NESTING).findall  # of lower case: IGNORECASE doubles the time
-_replace_nesting = re.compile(_NESTING, re.IGNORECASE).sub
-_STEPS = {
-    each: step
-    for name in _FORMATTING + _BOXES
-    for each, step in ((b"<" + name, 1), (b"</" + name, -1))
-}
-_FORMATTING_TAGS = frozenset(end + name for name in _FORMATTING for end in (b"<", b"</"))
-_RAW_STARTS = (b"<script", b"<style>", b"<style ")
-_tag = re.compile(  # or a script, or a comment (HTML, 13.2.5)
-    rb"""<!--.*?(?:-->|\Z)|<(?:script|style)\b.*?(?:</(?:script|style)|\Z)|<[a-z][^\s/>]*+"""
-    rb"""(?:[\s/]++|[^\s/>][^\s/>=]*+"""
-    rb"""(?:\s*+=\s*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|[^\s>"'][^\s>]*+|))?)*+""",
-    re.IGNORECASE | re.DOTALL,
+_nesting = re.compile(
+    rb"<(/?)(%s)(?=[\t\n\f\r />])" % b"|".join(_FORMATTING + _BOXES), re.IGNORECASE
 )
 
 
@@ -74,6 +62,11 @@ class PageText:
     all_text: str
     main_text: str
 
+    @property
+    def best_text(self) -> str:
+        """The main text; all of it if there is none, or none was read."""
+        return self.main_text or self.all_text
+
 
 def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageText:
     """The texts of the first PAGE_MAX_BYTES of `html`. Raises nothing, for any bytes.
@@ -83,9 +76,11 @@ def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageTex
     html = html[:PAGE_MAX_BYTES]
     charset = charset or sniff(html)
     language = declared_language(html, charset)
-    text = bounded(decode(html, charset).encode("utf-8", "replace"))
+    text = decode(html, charset)
+    encoded = text.encode("utf-8", "replace")
+    kept = _close_targets(rb"\1></a>", bounded(encoded))
     try:
-        tree = HTMLTree.parse(_close_targets(rb"\1></a>", text).decode())
+        tree = HTMLTree.parse(text if kept is encoded else kept.decode())
     except HTMLParserException:  # no memory
         return PageText("", language, "", "")
     texts = [
@@ -97,33 +92,40 @@ def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageTex
 
 
 def bounded(html: bytes) -> bytes:
-    """`html`, in UTF-8, without the tags that make a tree cost too much. O(size): 2 µs per kB."""
-    if len(html) > _SHORT_BYTES and max(map(len, _tag.findall(html)), default=0) > _TAG_MAX_BYTES:
-        html = _tag.sub(_shortened, html)
+    """`html`, in UTF-8, without the tags that make a tree cost too much; the same object if there
+    are none. O(size): 2 µs per kB, 30 without the C module.
+    """
+    if places := crowded(html, _ATTRIBUTES_MAX, _AGAIN_MAX):
+        page = bytearray(html)
+        for place in places:
+            page[place] = ord("_")
+        html = bytes(page)
     tags = html.count(b"<")
     size = tags + html.count(b"\n")
     if size * tags <= _FORMATTED_MAX:
         return html
-    depths = {True: 0, False: 0}
-    deepest = {True: 0, False: 0}
-    for tag in _nesting(html.lower()):
-        kind = tag in _FORMATTING_TAGS
-        depth = depths[kind] = max(0, depths[kind] + _STEPS[tag])
-        if depth > deepest[kind]:
-            deepest[kind] = depth
-    if size * deepest[True] <= _FORMATTED_MAX and size * deepest[False] <= _BOXED_MAX:
+    formatting, boxes = depths(html)
+    if size * formatting <= _FORMATTED_MAX and size * boxes <= _BOXED_MAX:
         return html
-    return _replace_nesting(_neutral, html)
-
-
-def _shortened(tag: re.Match[bytes]) -> bytes:
-    """A tag of too many attributes loses them. Scripts and comments stay."""
-    found = tag[0]
-    if len(found) <= _TAG_MAX_BYTES or found[:2] == b"<!" or found[:7].lower() in _RAW_STARTS:
-        return found
-    return found[:64].split()[0].split(b"/")[0]
+    return _nesting.sub(_neutral, html)
 
 
 def _neutral(tag: re.Match[bytes]) -> bytes:
     """A line end in place of a box, nothing in place of formatting; attributes stay."""
-    return b"<wbr" if tag[0].lower() in _FORMATTING_TAGS else b"<br"
+    return b"<wbr" if tag[2].lower() in _FORMATTING else b"<br"
+
+
+def depths_by_regex(html: bytes) -> tuple[int, int]:
+    """How many formatting elements are open at once at most, and how many boxes and lists."""
+    depth, deepest = {True: 0, False: 0}, {True: 0, False: 0}
+    for end, name in _nesting.findall(html):
+        kind = name.lower() in _FORMATTING
+        depth[kind] = max(0, depth[kind] + (-1 if end else 1))
+        deepest[kind] = max(deepest[kind], depth[kind])
+    return deepest[True], deepest[False]
+
+
+try:
+    from webcrawl_scan import crowded, depths
+except ImportError:  # the C module was not built: no compiler
+    crowded, depths = crowded_by_regex, depths_by_regex
