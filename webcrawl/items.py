@@ -17,6 +17,16 @@ class Original(NamedTuple):
     date: str = ""  # its WARC-Date as an index of an earlier archive has it, to the second
 
 
+class Text(NamedTuple):
+    """The text of a page, as FOLLOW_NEAR_DUPLICATES compares it."""
+
+    sketch: bytes  # webcrawl.parse.sketch
+    is_leaf: bool  # no link of the page can be followed: it is no first page, a copy may have links
+
+
+Seen = tuple[Original | None, str]  # the answer of the content-seen test: `Frontier.content_seen`
+
+
 @dataclass
 class Page:
     """One answer, as item pipelines and feed exports see it.
@@ -43,6 +53,8 @@ class Page:
     # "sha1:BASE32" of the body on the wire; after the archive's pipeline, the WARC-Payload-Digest
     payload_digest: str = ""
     duplicate_of: str = ""  # the first URL with this content
+    # The first URL with nearly this text: the links are not followed (FOLLOW_NEAR_DUPLICATES)
+    near_duplicate_of: str = ""
     # Of a page that was visited before (RECRAWL): whether its main text is as it was. A 304 has the
     # status 304, no body and no links, and is unchanged. None: a first visit, or not known
     unchanged: bool | None = None

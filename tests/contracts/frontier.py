@@ -36,8 +36,9 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.hub.client import ClientFrontier, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
-from webcrawl.items import Original
+from webcrawl.items import Original, Text
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
+from webcrawl.parse.sketch import sketch
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import HostsAndPatterns
 
@@ -903,9 +904,9 @@ class FrontierContract:
         frontier = self.make()
         a, b = Original("http://a/", 1.0, "sha1:A"), Original("http://b/", 2.0, "sha1:A")
         first, second, other = [
-            await frontier.content_seen(b"x", a),
-            await frontier.content_seen(b"x", b),
-            await frontier.content_seen(b"y", b._replace(payload_digest="sha1:B")),
+            (await frontier.content_seen(b"x", a))[0],
+            (await frontier.content_seen(b"x", b))[0],
+            (await frontier.content_seen(b"y", b._replace(payload_digest="sha1:B")))[0],
         ]
         assert (first, other) == (None, None)
         assert second is not None
@@ -918,8 +919,25 @@ class FrontierContract:
             await frontier.content_seen(b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"))
             for name, digest in forms
         ]
-        named = [each and each.url for each in found]
+        named = [each and each.url for each, _ in found]
         assert named == [None, "http://a/", "http://b/", "http://a/"]
+
+    async def test_a_page_is_near_the_first_one_with_nearly_its_text(self) -> None:
+        """Not near itself, and not near a page whose links nobody follows."""
+        frontier = self.make()
+
+        async def near(name: str, pieces: range, *, is_leaf: bool = False) -> str:
+            text = Text(sketch([b"piece %d" % n for n in pieces]), is_leaf)
+            original = Original(f"http://{name}/", 1.0, "")
+            return (await frontier.content_seen(name.encode(), original, text))[1]
+
+        assert await near("leaf", range(100), is_leaf=True) == ""
+        assert await near("a", range(100)) == ""
+        assert await near("other", range(60, 160)) == ""  # a quarter of both is the same
+        assert await near("b", range(10, 110)) == "http://a/"
+        assert await near("leaf", range(90), is_leaf=True) == "http://a/"
+        assert await near("a", range(95)) == ""
+        assert await near("c", range(70, 165)) == "http://other/"
 
     # What a reader sees
 

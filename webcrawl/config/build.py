@@ -284,7 +284,8 @@ def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
     languages = {"LANGUAGES": sorted(wanted)} if wanted else {}
     allowed = read(settings, "ALLOW_PORTS", list)
     ports = {"ALLOW_PORTS": list(map(str, allowed))} if allowed else {}
-    limits = {**lists, **domains, **numbers, **switches, **ports}
+    near = {"FOLLOW_NEAR_DUPLICATES": False} if compares_texts(settings) else {}
+    limits = {**lists, **domains, **numbers, **switches, **ports, **near}
     return {**order, **languages, **limits, **rules, **proxy}
 
 
@@ -334,6 +335,14 @@ def reading_from(settings: BaseSettings) -> Options:
         requisites=read(settings, "PAGE_REQUISITES", bool),
         languages=bool(languages_from(settings)),
         language_model=model_path(settings),
+        sketches=compares_texts(settings),
+    )
+
+
+def compares_texts(settings: BaseSettings) -> bool:
+    """Whether the links of near-duplicates are left out: FOLLOW_NEAR_DUPLICATES is off."""
+    return not read(settings, "FOLLOW_NEAR_DUPLICATES", bool) and read(
+        settings, "FOLLOW_LINKS", bool
     )
 
 

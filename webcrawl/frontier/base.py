@@ -41,7 +41,7 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.store import StoreError
-from webcrawl.items import Original
+from webcrawl.items import Original, Seen, Text
 from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HostRule, HostRules
@@ -254,8 +254,12 @@ class Frontier(ABC):
         """Give leases back, each with an outcome of its step. KeyError for an unknown lease."""
 
     @abstractmethod
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(
+        self, content: bytes, original: Original, text: Text | None = None
+    ) -> Seen:
         """The content-seen test: the first page with `content`, a digest; None if it is `original`.
+        Behind it the URL of the first page with nearly the text `text`; "" if that is `original`,
+        or there is none.
 
         If there are several earlier copies, returns the one with the payload digest of `original`:
         it was sent in the same bytes. The copy may be an earlier capture of the same URL.

@@ -242,6 +242,7 @@ class Fetched(_Outcome, frozen=True):
     # "und"; "" if that was not looked at)
     declared_language: str = ""
     detected_language: str = ""
+    near_duplicate_of: str = ""  # PAGE: the first URL with nearly the same text
 
 
 class Failed(_Outcome, frozen=True):

@@ -50,7 +50,7 @@ from webcrawl.hub.wire import (
     WakeUp,
     valid_text,
 )
-from webcrawl.items import Original
+from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
@@ -140,12 +140,14 @@ class RemoteFrontier(ClientFrontier):
         keyed = [(self._keys.pop(lease), outcome) for lease, outcome in done]
         await self._call(Release(keyed, now))
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(
+        self, content: bytes, original: Original, text: Text | None = None
+    ) -> Seen:
         try:
-            first: Original | None = (await self._call(ContentSeen(content, original))).original
+            seen = await self._call(ContentSeen(content, original, text))
         except StoreError:  # the release of the page raises it again
-            return None
-        return first
+            return None, ""
+        return seen.original, seen.near
 
     async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
         await self._call(Lost(warc, list(lines)))

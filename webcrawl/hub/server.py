@@ -35,7 +35,7 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
-from webcrawl.items import Original
+from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRule
 
 if TYPE_CHECKING:
@@ -146,8 +146,10 @@ class FrontierServer(Frontier):
         self.out -= heads + pages
         self._notify_members(now)
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
-        return await self._frontier.content_seen(content, original)
+    async def content_seen(
+        self, content: bytes, original: Original, text: Text | None = None
+    ) -> Seen:
+        return await self._frontier.content_seen(content, original, text)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._frontier.set_rules(rules, now)

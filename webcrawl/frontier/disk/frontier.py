@@ -39,7 +39,7 @@ from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.state import Given
 from webcrawl.frontier.store import StoreError
-from webcrawl.items import Original
+from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRule
 
 FOLDER = "frontier"  # in JOBDIR
@@ -167,11 +167,14 @@ class LocalFrontier(Frontier):
                 self._compared = ("", set())
         await self._run(lambda: self._state.release(done, now))
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(
+        self, content: bytes, original: Original, text: Text | None = None
+    ) -> Seen:
+        look = partial(self._state.content_seen, content, original, text)
         try:
-            return await self._run(lambda: self._state.content_seen(content, original), moves=False)
+            return await self._run(look, moves=False)
         except StoreError:  # the release of the page raises it too; no later commit is possible
-            return None
+            return None, ""
 
     async def inspect(self, look: Callable[[Inspection], T]) -> T:
         return await self._executor.do(lambda: look(self._inspection()), waits=True)
