@@ -313,6 +313,16 @@ def test_a_duplicate(tmp_path: Path) -> None:
     assert said[1] == "Duplicate: http://b/original had the same content first."
 
 
+def test_a_near_duplicate_and_a_link_that_only_it_has(tmp_path: Path) -> None:
+    copy = Fetched(200, 110.0, 110.0, near_duplicate_of="http://b/original")
+    said, (never,) = (
+        explained(tmp_path / url[-1], url, crawl("http://a/1", **{"a/1": [copy]}))
+        for url in ("http://a/1", "http://a/x")
+    )
+    assert said[1].startswith("Near-duplicate: http://b/original had nearly the same text first, ")
+    assert never.endswith("to it, or only near-duplicates have one (FOLLOW_NEAR_DUPLICATES).")
+
+
 def test_only_head(tmp_path: Path) -> None:
     unwanted = Fetched(200, 110.0, 110.0, wanted=False)
     act = crawl("http://a/1", **{"a/1": [unwanted]})

@@ -217,6 +217,24 @@ async def test_a_turn_of_the_event_loop_has_one_slice_of_one_large_page(
     assert len(later) == len(set(later)) == 5 * 2
 
 
+async def test_the_links_of_a_near_duplicate_are_left_out(scheduler: Scheduler) -> None:
+    """A user's spider may empty the field."""
+    found = []
+    for near in ("http://b.example/", ""):
+        page = Page(URL, 200, links=[f"{URL}x"], links_found=1, near_duplicate_of=near)
+        page_fetch = PageFetch(
+            Lease("a.example", Step.PAGE, URL, "10.0.0.1", Link(URL, "a.example"))
+        )
+        assert await scheduler.page_found(page_fetch, page)
+        found.append(len(page_fetch.links))
+    assert found == [0, 1]
+
+
+def test_a_page_at_the_limit_of_depth_does_not_lead_on() -> None:
+    scheduler = Closing.from_crawler(crawler_with(DEPTH_LIMIT=2))
+    assert [scheduler.leads_on(Link(URL, "a.example", depth)) for depth in (1, 2)] == [True, False]
+
+
 async def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped(
     scheduler: Scheduler,
 ) -> None:

@@ -59,7 +59,7 @@ class Counters:
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
     parser_failed -- pages that no parser could read, or not in time (spider)
-    near_duplicates -- pages whose links are not followed (FOLLOW_NEAR_DUPLICATES) (scheduler)
+    near_duplicates -- pages whose links are not followed (FOLLOW_NEAR_DUPLICATES) (outcomes)
     codes -- final answers by "2xx" ... "5xx", "other" (outcomes)
     refused_access -- of these, answers 401, 402 and 451, by REFUSED_ACCESS
         (outcomes)

@@ -312,8 +312,6 @@ class Scheduler(BaseScheduler):
             counters.html_bytes += page.size_bytes
         if page.requisites and not (page.noarchive and self._obeys_noarchive):
             page_fetch.requisites += tuple(self._outlinks.of_requisites(page.requisites, link))
-        if page.near_duplicate_of:
-            counters.near_duplicates += 1
         if not self._follow or page.near_duplicate_of:
             return True
         if page.redirect_to:
