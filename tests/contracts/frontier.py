@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,6 +66,15 @@ def answer(lease: Lease, now: float, **overrides: Any) -> Outcome:
             return RobotsFetched(ALLOW_ALL, FOREVER, now, now)
         case _:
             return Fetched(**{"status": 200, "asked_at": now, "ended_at": now} | overrides)
+
+
+async def near_duplicate_of(
+    frontier: Frontier, name: str, pieces: range, *, is_leaf: bool = False
+) -> str:
+    """Ask for the page of a host, as its text has been read."""
+    text = Text(sketch([b"piece %d" % n for n in pieces]), is_leaf)
+    original = Original(f"http://{name}/", 1.0, "")
+    return (await frontier.content_seen(name.encode(), original, text))[1]
 
 
 class Driver:
@@ -924,13 +934,7 @@ class FrontierContract:
 
     async def test_a_page_is_near_the_first_one_with_nearly_its_text(self) -> None:
         """Not near itself, and not near a page whose links nobody follows."""
-        frontier = self.make()
-
-        async def near(name: str, pieces: range, *, is_leaf: bool = False) -> str:
-            text = Text(sketch([b"piece %d" % n for n in pieces]), is_leaf)
-            original = Original(f"http://{name}/", 1.0, "")
-            return (await frontier.content_seen(name.encode(), original, text))[1]
-
+        near = partial(near_duplicate_of, self.make())
         assert await near("leaf", range(100), is_leaf=True) == ""
         assert await near("a", range(100)) == ""
         assert await near("other", range(60, 160)) == ""  # a quarter of both is the same
