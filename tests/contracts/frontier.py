@@ -914,9 +914,9 @@ class FrontierContract:
         frontier = self.make()
         a, b = Original("http://a/", 1.0, "sha1:A"), Original("http://b/", 2.0, "sha1:A")
         first, second, other = [
-            (await frontier.content_seen(b"x", a))[0],
-            (await frontier.content_seen(b"x", b))[0],
-            (await frontier.content_seen(b"y", b._replace(payload_digest="sha1:B")))[0],
+            (await frontier.content_seen(b"x", a, None))[0],
+            (await frontier.content_seen(b"x", b, None))[0],
+            (await frontier.content_seen(b"y", b._replace(payload_digest="sha1:B"), None))[0],
         ]
         assert (first, other) == (None, None)
         assert second is not None
@@ -926,7 +926,9 @@ class FrontierContract:
         frontier = self.make()
         forms = (("a", "A"), ("b", "B"), ("c", "B"), ("d", "A"))
         found = [
-            await frontier.content_seen(b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"))
+            await frontier.content_seen(
+                b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"), None
+            )
             for name, digest in forms
         ]
         named = [each and each.url for each, _ in found]

@@ -173,9 +173,7 @@ class AllHubs(ClientFrontier):
     async def logged_until(self, now: float) -> float:
         return min([await hub.frontier.logged_until(now) for hub in self._hubs])
 
-    async def content_seen(
-        self, content: bytes, original: Original, text: Text | None = None
-    ) -> Seen:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         """Each hub knows the contents of its own pages only. Only the page waits for it."""
         hub = self._hubs[self._hub_of_host(host_of(original.url))]
         return await hub.frontier.content_seen(content, original, text)

@@ -341,9 +341,8 @@ def reading_from(settings: BaseSettings) -> Options:
 
 def compares_texts(settings: BaseSettings) -> bool:
     """Whether the links of near-duplicates are left out: FOLLOW_NEAR_DUPLICATES is off."""
-    return not read(settings, "FOLLOW_NEAR_DUPLICATES", bool) and read(
-        settings, "FOLLOW_LINKS", bool
-    )
+    follows_all = read(settings, "FOLLOW_NEAR_DUPLICATES", bool)
+    return not follows_all and bool(read(settings, "FOLLOW_LINKS", bool))
 
 
 def languages_from(settings: BaseSettings) -> frozenset[str]:

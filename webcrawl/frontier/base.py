@@ -254,9 +254,7 @@ class Frontier(ABC):
         """Give leases back, each with an outcome of its step. KeyError for an unknown lease."""
 
     @abstractmethod
-    async def content_seen(
-        self, content: bytes, original: Original, text: Text | None = None
-    ) -> Seen:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         """The content-seen test: the first page with `content`, a digest; None if it is `original`.
         Behind it the URL of the first page with nearly the text `text`; "" if that is `original`,
         or there is none.

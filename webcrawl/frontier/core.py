@@ -163,7 +163,7 @@ class CrawlState:
             self._release(lease, outcome, now)
         self._commit(now)
 
-    def content_seen(self, content: bytes, original: Original, text: Text | None = None) -> Seen:
+    def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         near = self._near.first(original.url, text) if text is not None else ""
         return self._contents.content_seen(content, original), near
 

@@ -140,9 +140,7 @@ class RemoteFrontier(ClientFrontier):
         keyed = [(self._keys.pop(lease), outcome) for lease, outcome in done]
         await self._call(Release(keyed, now))
 
-    async def content_seen(
-        self, content: bytes, original: Original, text: Text | None = None
-    ) -> Seen:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         try:
             seen = await self._call(ContentSeen(content, original, text))
         except StoreError:  # the release of the page raises it again

@@ -146,9 +146,7 @@ class FrontierServer(Frontier):
         self.out -= heads + pages
         self._notify_members(now)
 
-    async def content_seen(
-        self, content: bytes, original: Original, text: Text | None = None
-    ) -> Seen:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         return await self._frontier.content_seen(content, original, text)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:

@@ -62,7 +62,7 @@ class Release(_Tagged, frozen=True):
 class ContentSeen(_Tagged, frozen=True):
     content: bytes
     original: Original
-    text: Text | None = None
+    text: Text | None
 
 
 class Lost(_Tagged, frozen=True):

@@ -167,9 +167,7 @@ class LocalFrontier(Frontier):
                 self._compared = ("", set())
         await self._run(lambda: self._state.release(done, now))
 
-    async def content_seen(
-        self, content: bytes, original: Original, text: Text | None = None
-    ) -> Seen:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         look = partial(self._state.content_seen, content, original, text)
         try:
             return await self._run(look, moves=False)
