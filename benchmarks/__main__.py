@@ -19,7 +19,6 @@ from benchmarks import (
     memory,
     overheads,
     seeds,
-    soak,
     survey,
     vs_scrapy,
 )
@@ -30,7 +29,6 @@ BENCHMARKS: dict[str, ModuleType] = {
     "cores": cores,
     "survey": survey,
     "memory": memory,
-    "soak": soak,
     "frontier": frontier,
     "hub": hub,
     "overheads": overheads,

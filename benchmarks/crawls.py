@@ -31,7 +31,6 @@ from webcrawl.tools.sweep.watching import Sample, watch
 PAGES = "page-plain=40,page-chunked=25,page-gzip=30,page-404=5"
 ROBOTS = "robots-allow-all=50,robots-none=25,robots-some=15,robots-wildcards=10"
 MENU = 80
-PREPARED = "--prepared=300"  # MB: pages for several turns are generated once, before the first turn
 STARTS = 5  # crawls of one page, to measure a start
 LONGEST_S = 3600.0  # a longer crawl counts as hanging
 

@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any
 
 from benchmarks.crawls import (
-    PREPARED,
     Cost,
     NotDone,
     Place,
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    described = world(arguments.hosts, arguments.pages_per_host, PREPARED)
+    described = world(arguments.hosts, arguments.pages_per_host)
     with serving(*described) as place:
         try:
             with serving_bus(place.folder / "bus") as bus:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from benchmarks.crawls import (
-    PREPARED,
     crawl,
     ratio,
     serving,
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    with serving(*world(arguments.hosts, arguments.pages_per_host, PREPARED)) as place:
+    with serving(*world(arguments.hosts, arguments.pages_per_host)) as place:
         disk: dict[str, Any] = {"FRONTIER_STORE": "disk"}
         without_report = json.dumps({REPORT: None})
         costs = taking_turns(

@@ -1,4 +1,4 @@
-"""One crawl of a simulated web in this process, in virtual time: it makes the same calls each time.
+"""Crawls of simulated webs in forks of this process, in virtual time: the same calls each time.
 
 The crawler is the whole command, `scrapy crawl broad`, on an event loop of its own: the clock is a
 number that moves when nothing is left to do now, and the servers are the simulated web's, called
@@ -17,6 +17,7 @@ import asyncio.events
 import asyncio.selector_events
 import gc
 import json
+import os
 import random
 import re
 import secrets
@@ -273,7 +274,7 @@ def _run_at_once(executor: Any, job: Any) -> None:
 
 async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:
     """In place of `_Process.read`, the other process of large bodies."""
-    from webcrawl.reading.page import BodyReader  # noqa: PLC0415
+    from webcrawl.parse.body import BodyReader  # noqa: PLC0415
 
     reader, found = BodyReader(process._options), list[Any]()
     headers = task.content_type, task.url, task.x_robots_tag, task.refresh
@@ -281,28 +282,50 @@ async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:
     return found[0]
 
 
-def _prepare(world: Sequence[str]) -> list[str]:
-    """Set the clock, then import the crawler and replace what waits; the seeds of the world."""
-    global _web, _names
+PACKAGES = (
+    "commands",
+    "downloader",
+    "extensions",
+    "fastpath",
+    "middlewares",
+    "pipelines",
+    "scheduler",
+)
+
+
+def _prepare() -> None:
+    """Set the clock, then import the crawler and replace what waits."""
     time.time = time.monotonic = lambda: _Clock.now
     secrets.randbits = lambda k: 12345  # the key of the hashes of URLs
     # isort: split
+    import scrapy.cmdline  # noqa: F401, PLC0415
+    from scrapy.utils.misc import walk_modules_iter  # noqa: PLC0415
+
+    from webcrawl.admission import dnsclient  # noqa: PLC0415
+    from webcrawl.base import executor  # noqa: PLC0415
+    from webcrawl.parse import largebodies  # noqa: PLC0415
+    from webcrawl.spiders import broad  # noqa: PLC0415
+
+    for package in PACKAGES:
+        for _ in walk_modules_iter(f"webcrawl.{package}"):
+            pass
+    executor.AdaptiveExecutor._send = _run_at_once  # type: ignore[method-assign, assignment]
+    largebodies._Process.read = _read_at_once  # type: ignore[method-assign, assignment]
+    vars(broad)["threading"] = SimpleNamespace(Thread=_NoThread)
+    vars(dnsclient)["socket"] = _Sockets()
+    vars(dnsclient)["_random"] = random.Random(1)
+
+
+def _serve(world: Sequence[str]) -> list[str]:
+    """Make the servers of the world; its seeds."""
+    global _web, _names
     from benchmarks.crawls import described_world  # noqa: PLC0415
     from simweb.dns import Names  # noqa: PLC0415
     from simweb.http import Web  # noqa: PLC0415
     from simweb.ledger import Ledger, Rules  # noqa: PLC0415
-    from webcrawl.admission import dnsclient  # noqa: PLC0415
-    from webcrawl.base import executor  # noqa: PLC0415
-    from webcrawl.reading import reader  # noqa: PLC0415
-    from webcrawl.spiders import broad  # noqa: PLC0415
 
     known = described_world(world)
     _web, _names = Web(Ledger(known, Rules(host_delay_s=0.0)), 1.0), Names(known)
-    executor.AdaptiveExecutor._send = _run_at_once  # type: ignore[method-assign, assignment]
-    reader._Process.read = _read_at_once  # type: ignore[method-assign, assignment]
-    vars(broad)["threading"] = SimpleNamespace(Thread=_NoThread)
-    vars(dnsclient)["socket"] = _Sockets()
-    vars(dnsclient)["_random"] = random.Random(1)
     return list(known.seeds())
 
 
@@ -343,22 +366,39 @@ def _name(code: CodeType | str) -> str:
     return f"{path.rpartition('/lib/')[2]} {code.co_qualname}"
 
 
-def main(folder: str, settings: Sequence[str], world: Sequence[str]) -> None:
-    """Crawl, with files in `folder`; write the counts to its calls.json."""
-    seeds = Path(folder) / "seeds.txt"
-    seeds.write_text("\n".join(_prepare(world)))
+def main(folder: str, jobs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> int:
+    """Crawl with these settings these worlds, each in a fork, with files in a folder of its number.
+
+    Returns the exit code of the first crawl that fails.
+    """
+    _prepare()
+    gc.disable()
+    for number, (settings, world) in enumerate(jobs):
+        own = Path(folder, str(number))
+        own.mkdir()
+        if not os.fork():
+            _crawl(own, settings, world)
+        if code := os.waitstatus_to_exitcode(os.wait()[1]):
+            return code
+    return 0
+
+
+def _crawl(folder: Path, settings: Sequence[str], world: Sequence[str]) -> None:
+    """Crawl, with files in `folder`; write the counts to its calls.json. SystemExit."""
     from scrapy.cmdline import execute  # noqa: PLC0415
 
+    seeds = folder / "seeds.txt"
+    seeds.write_text("\n".join(_serve(world)))
+    settings = [*settings, f"WARC_DIR={folder / 'warc'}"]
     options = [part for setting in settings for part in ("-s", setting)]
-    gc.disable()
     try:
         execute(["scrapy", "crawl", "broad", "-a", f"seeds={seeds}", *options])
     finally:
         found = {"pages": _web.ledger.totals["pages"], "calls": calls()}
-        (Path(folder) / "calls.json").write_text(json.dumps(found))
+        (folder / "calls.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
     from benchmarks import virtual  # Scrapy loads this module by its name: there must be one
 
-    virtual.main(sys.argv[1], *map(json.loads, sys.argv[2:]))
+    sys.exit(virtual.main(sys.argv[1], json.loads(sys.argv[2])))

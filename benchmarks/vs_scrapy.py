@@ -13,7 +13,6 @@ from functools import partial
 from statistics import median
 
 from benchmarks.crawls import (
-    PREPARED,
     crawl,
     described_world,
     ratio,
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> str:
-    described = world(arguments.hosts, arguments.pages_per_host, PREPARED)
+    described = world(arguments.hosts, arguments.pages_per_host)
     with serving(*described) as place:
         table = place.folder / "hosts.json"
         known = described_world(described, place.web)

@@ -44,13 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving = parser.add_argument_group("serving")
     add_options(serving, Options)
     serving.add_argument(
-        "--prepared",
-        type=int,
-        default=0,
-        metavar="MB",
-        help="make this many megabytes of pages before the first request (%(default)s)",
-    )
-    serving.add_argument(
         "--human", action="store_true", help="print text for people instead of JSON"
     )
     serving.add_argument(
@@ -73,7 +66,6 @@ def options(args: argparse.Namespace) -> Options:
         spec=spec,
         rules=Rules(**values(args, Rules)),
         survey_lines=args.survey,
-        prepared_bytes=args.prepared << 20,
         **serving,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-Page = Callable[[str], bytes]  # of the query
+Page = Callable[[str], bytes | None]  # of the query; None: done, and nothing to show
 
 
 class Control:
@@ -26,7 +26,9 @@ class Control:
             path, _, query = path.partition("?")
             page = self._pages.get(path)
             try:
-                status, body = (b"200 OK", page(query)) if page else (b"404 Not Found", b"")
+                status, body = (
+                    (b"200 OK", page(query) or b"{}\n") if page else (b"404 Not Found", b"")
+                )
             except ValueError:  # in the query
                 status, body = b"400 Bad Request", b""
             writer.write(

@@ -114,22 +114,6 @@ class _Udp(asyncio.DatagramProtocol):
             self._transport.sendto(reply, addr)
 
 
-async def _serve_tcp(
-    names: Names, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    try:
-        while True:
-            (size,) = unpack_from(">H", await reader.readexactly(2))
-            reply = names.answer(await reader.readexactly(size), tcp=True)
-            if reply:
-                writer.write(pack(">H", len(reply)) + reply)
-                await writer.drain()
-    except (asyncio.IncompleteReadError, ConnectionError):
-        pass
-    finally:
-        writer.close()
-
-
 class DnsServer:
     """Serves UDP and TCP on one port. Port 0: any free port."""
 
@@ -143,10 +127,20 @@ class DnsServer:
         self.port = tcp.getsockname()[1]
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self._names), sock=udp)
-        self._tcp = await asyncio.start_server(self._accept, sock=tcp, backlog=1024)
+        self._tcp = await asyncio.start_server(self._serve_tcp, sock=tcp, backlog=1024)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _serve_tcp(self._names, reader, writer)
+    async def _serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (size,) = unpack_from(">H", await reader.readexactly(2))
+                reply = self._names.answer(await reader.readexactly(size), tcp=True)
+                if reply:
+                    writer.write(pack(">H", len(reply)) + reply)
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
 
     def close(self) -> None:
         self._udp.close()

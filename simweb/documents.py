@@ -6,42 +6,48 @@ Each function makes a Reply of a Page; `pagekinds` names and weighs them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from isal import igzip
 
 from simweb.pages import Page
 from simweb.reply import Reply, answer, head
 
-HTML = "Content-Type: text/html; charset=utf-8"
+HTML_TYPE = "text/html; charset=utf-8"
+HTML = f"Content-Type: {HTML_TYPE}"
 META_NOFOLLOW = '<meta name="ROBOTS" content="noindex, NoFollow">'
 
 
 gzipped = partial(igzip.compress, compresslevel=2, mtime=0)
 
 
+def document(
+    page: Page,
+    hrefs: Sequence[str],
+    *fields: str,
+    content_type: str = HTML_TYPE,
+    beside: int = 0,
+    **parts: Any,
+) -> Reply:
+    """A 200 with these links, and `beside` links in other `parts` of `Page.html`."""
+    body = page.html(hrefs, **parts)
+    return answer(200, body, *fields, content_type=content_type, links=len(hrefs) + beside)
+
+
 def plain(page: Page) -> Reply:
-    hrefs = page.hrefs()
-    return answer(200, page.html(hrefs), links=len(hrefs))
+    return document(page, page.hrefs())
 
 
 def typed(content_type: str) -> Callable[[Page], Reply]:
-    def build(page: Page) -> Reply:
-        hrefs = page.hrefs()
-        return answer(200, page.html(hrefs), content_type=content_type, links=len(hrefs))
-
-    return build
+    return lambda page: document(page, page.hrefs(), content_type=content_type)
 
 
 def latin(content_type: str, meta: str) -> Callable[[Page], Reply]:
-    def build(page: Page) -> Reply:
-        hrefs = page.hrefs()
-        body = page.html(hrefs, charset="windows-1252", meta=meta)
-        return answer(200, body, content_type=content_type, links=len(hrefs))
-
-    return build
+    how: Any = {"content_type": content_type, "charset": "windows-1252", "meta": meta}
+    return lambda page: document(page, page.hrefs(), **how)
 
 
 def coded(coding: str, compress: Callable[[bytes], bytes]) -> Callable[[Page], Reply]:
@@ -64,10 +70,15 @@ def chunks(data: bytes, size: int, extension: bytes = b"") -> Iterator[bytes]:
         yield b"%X%b\r\n%b\r\n" % (len(piece), extension, piece)
 
 
+def in_chunks(body: Iterable[bytes], *fields: str, **more: Any) -> Reply:
+    """A 200 with HTML that is chunked already."""
+    return Reply(200, head(200, HTML, *fields, "Transfer-Encoding: chunked"), body, **more)
+
+
 def chunked(page: Page) -> Reply:
     hrefs = page.hrefs()
     body = b"".join([*chunks(page.html(hrefs), 4096), b"0\r\n\r\n"])
-    return Reply(200, head(200, HTML, "Transfer-Encoding: chunked"), (body,), links=len(hrefs))
+    return in_chunks((body,), links=len(hrefs))
 
 
 def chunked_odd(page: Page) -> Reply:
@@ -83,8 +94,7 @@ def chunked_odd(page: Page) -> Reply:
 def chunked_gzip(page: Page) -> Reply:
     hrefs = page.hrefs()
     pieces = [*chunks(gzipped(page.html(hrefs)), 700), b"0\r\n\r\n"]
-    start = head(200, HTML, "Content-Encoding: gzip", "Transfer-Encoding: chunked")
-    return Reply(200, start, pieces, links=len(hrefs))
+    return in_chunks(pieces, "Content-Encoding: gzip", links=len(hrefs))
 
 
 def until_close(page: Page) -> Reply:
@@ -129,8 +139,8 @@ def base(page: Page) -> Reply:
         href[1:] if href[:1] == "/" and href[1:2] not in ("/", "\\") else href
         for href in page.hrefs()
     ]
-    body = page.html(hrefs, meta='<meta charset="utf-8"><base href="/"><base href="/nunca/">')
-    return answer(200, body, links=len(hrefs))
+    meta = '<meta charset="utf-8"><base href="/"><base href="/nunca/">'
+    return document(page, hrefs, meta=meta)
 
 
 def elements(page: Page) -> Reply:
@@ -139,7 +149,7 @@ def elements(page: Page) -> Reply:
     areas = [f'<area href="{href}">' for href in hrefs[:third]]
     frames = [f"<iframe src='{href}'></iframe>" for href in hrefs[third : 2 * third]]
     more = f'<map name="m">{"".join(areas)}</map>{"".join(frames)}'
-    return answer(200, page.html(hrefs[2 * third :], more=more), links=len(hrefs))
+    return document(page, hrefs[2 * third :], more=more, beside=2 * third)
 
 
 def frameset(page: Page) -> Reply:
@@ -155,12 +165,11 @@ def head_links(page: Page) -> Reply:
         f'<meta charset="utf-8"><meta http-equiv="Refresh" content="900; URL={first}">'
         f'<link rel="next" href="{second}"><LINK REL=prev HREF="{third}">'
     )
-    return answer(200, page.html(rest, meta=meta), links=len(rest) + 3)
+    return document(page, rest, meta=meta, beside=3)
 
 
 def noise(page: Page) -> Reply:
     """Things that look like links but are not. A request for one is the violation `invented`."""
-    hrefs = page.hrefs()
     ghost = '<a href="/fantasma/%d">x</a>'
     more = (
         f"<!-- {ghost % 1} --><script>var s = '{ghost % 2}';</script>"
@@ -169,35 +178,32 @@ def noise(page: Page) -> Reply:
         '<a href="data:text/html,x">d</a><a name="so-nome">n</a><a href="#">c</a>'
         '<img src="/fantasma/5.png"><p data-href="/fantasma/6">'
     )
-    return answer(200, page.html(hrefs, more=more), links=len(hrefs))
+    return document(page, page.hrefs(), more=more)
 
 
 def nofollow(*fields: str, meta: str = "") -> Callable[[Page], Reply]:
     def build(page: Page) -> Reply:
         hrefs = [page.onward] if page.step == 0 else page.hrefs()
-        body = page.html(hrefs, meta='<meta charset="utf-8">' + meta)
-        return answer(200, body, *fields, links=len(hrefs))
+        return document(page, hrefs, *fields, meta='<meta charset="utf-8">' + meta)
 
     return build
 
 
 def rel_nofollow(page: Page) -> Reply:
-    hrefs = page.hrefs()
     more = f'<a rel="external nofollow" href="{page.onward}">x</a>' if page.step == 0 else ""
-    return answer(200, page.html(hrefs, more=more), links=len(hrefs) + bool(more))
+    return document(page, page.hrefs(), more=more, beside=int(page.step == 0))
 
 
 def calendar(page: Page) -> Reply:
-    return answer(200, page.html([page.onward]), links=1)
+    return document(page, [page.onward])
 
 
 def months(page: Page) -> Reply:
-    hrefs = [page.onward, page.back] if page.back else [page.onward]
-    return answer(200, page.html(hrefs), links=len(hrefs))
+    return document(page, [page.onward, page.back] if page.back else [page.onward])
 
 
 def deeper(page: Page) -> Reply:
     """One link, relative if possible: a site whose links lack a slash."""
     near = page.step and not page.whole
     href = "/".join(page.onward.rsplit("/", 2)[1:]) if near else page.onward
-    return answer(200, page.html([href]), links=1)
+    return document(page, [href])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import repeat
 
-from simweb.documents import HTML, chunks, plain
+from simweb.documents import HTML, chunks, in_chunks, plain
 from simweb.pages import Page
 from simweb.reply import Reply, answer, head
 
@@ -99,8 +99,7 @@ def wrong_length(difference: int) -> Callable[[Page], Reply]:
 
 def bad_chunks(page: Page) -> Reply:
     body = b"".join([*chunks(page.html([]), 512), b"zz\r\nnot a size\r\n"])
-    start = head(200, HTML, "Transfer-Encoding: chunked")
-    return Reply(200, start, (body,), end="close", again=True)
+    return in_chunks((body,), end="close", again=True)
 
 
 def bad_gzip(page: Page) -> Reply:

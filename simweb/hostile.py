@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle, islice, repeat
 
-from simweb.documents import HTML, chunks
+from simweb.documents import HTML, chunks, document, in_chunks, plain
 from simweb.pages import Page
 from simweb.reply import Reply, answer, head
 
@@ -22,14 +22,13 @@ def many_links(page: Page) -> Reply:
     hrefs = page.hrefs()
     bare = [href.strip().partition("#")[0] for href in hrefs]
     more = [f"{href}#{number}" for number, href in enumerate(islice(cycle(bare), MANY))]
-    return answer(200, page.html(hrefs + more), links=len(hrefs) + MANY)
+    return document(page, hrefs + more)
 
 
 def fan(page: Page) -> Reply:
     """Links to its first 20,000 steps: a wide trap."""
     start = page.onward.rpartition("=")[0]
-    hrefs = [f"{start}={number}" for number in range(1, MANY + 1)]
-    return answer(200, page.html(hrefs), links=len(hrefs))
+    return document(page, [f"{start}={number}" for number in range(1, MANY + 1)])
 
 
 def around(before: str, after: str) -> Callable[[Page], Reply]:
@@ -38,7 +37,7 @@ def around(before: str, after: str) -> Callable[[Page], Reply]:
     def build(page: Page) -> Reply:
         *hrefs, last = page.hrefs()
         more = f'{before}<a href="{last}">x</a>{after}'
-        return answer(200, page.html(hrefs, more=more), links=len(hrefs) + 1)
+        return document(page, hrefs, more=more, beside=1)
 
     return build
 
@@ -69,7 +68,7 @@ def interims(page: Page) -> Reply:
 
 def many_fields(page: Page) -> Reply:
     """3,000 short header lines, 40 KiB; some are not valid fields."""
-    whole = answer(200, page.html(hrefs := page.hrefs()), links=len(hrefs))
+    whole = plain(page)
     odd = b"X-A: 1\r\nno colon here\r\n: no name\r\n folded\r\n\tmore\r\n"
     return replace(whole, head=whole.head + odd * 600)
 
@@ -78,23 +77,20 @@ def tiny_chunks(page: Page) -> Reply:
     """One byte per chunk."""
     hrefs = page.hrefs()
     body = b"".join([*chunks(page.html(hrefs), 1, b";x"), b"0\r\n\r\n"])
-    start = head(200, HTML, "Transfer-Encoding: chunked")
-    return Reply(200, start, (body,), links=len(hrefs))
+    return in_chunks((body,), links=len(hrefs))
 
 
 def huge_chunk(page: Page) -> Reply:
     """Announces a chunk of 16 EiB."""
-    start = head(200, HTML, "Transfer-Encoding: chunked")
     body = b"FFFFFFFFFFFFFFFF\r\n" + page.html([])
-    return Reply(200, start, (body,), end="close", again=True)
+    return in_chunks((body,), end="close", again=True)
 
 
 def endless_chunks(page: Page) -> Reply:
     """100 MiB in chunks."""
-    start = head(200, HTML, "Transfer-Encoding: chunked")
     block = b"10000\r\n" + b"sem fim " * 8192 + b"\r\n"
     first = b"".join(chunks(page.html([]), 4096))
-    return Reply(200, start, (part for part in (first, *repeat(block, 1600))), end="close")
+    return in_chunks((part for part in (first, *repeat(block, 1600))), end="close")
 
 
 def hold(page: Page) -> Reply:

@@ -10,7 +10,6 @@ Memory: a few numbers for each host, address and page that was requested, and th
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -19,12 +18,17 @@ from simweb.changes import Freshness
 from simweb.model import World
 from simweb.options import option
 from simweb.reach import reach
-from simweb.reply import Reply
+from simweb.reply import Reply, answer
 from simweb.spec import ROBOTS_PAGE, SITEMAP_PAGE, Place, in_scope
 
 EXAMPLES = 20
 LATEST = 20_000
-SHOWN = frozenset({"/s.css", "/fantasma/5.png"})  # files that pages show; none of them is there
+# What each page shows: its style sheet, and the image of that.
+SHOWN = {
+    "/s.css": answer(200, b"body { background: url(/s.png) }", content_type="text/css"),
+    "/s.png": answer(200, b"\x89PNG\r\n\x1a\n", content_type="image/png"),
+}
+_MAY_BE_SHOWN = SHOWN.keys() | {"/fantasma/5.png"}  # which is not there
 
 VIOLATIONS = {
     "early_host": "asked a host again before its delay was over",
@@ -59,11 +63,6 @@ class Violation:
     count: int = 0
     examples: list[str] = field(default_factory=list)
 
-    def add(self, example: Callable[[], str]) -> None:
-        self.count += 1
-        if len(self.examples) < EXAMPLES:
-            self.examples.append(example())
-
 
 class Ledger:
     """Call `asked` for each request, `answered` at the end of its answer, `report` at any time."""
@@ -74,19 +73,19 @@ class Ledger:
         self.violations = {name: Violation() for name in VIOLATIONS}
         self.totals: Counter[str] = Counter()
         self.statuses: Counter[int] = Counter()
-        self.agents: Counter[str] = Counter()
         # The latest requests: when (monotonic), method, host, target.
         self.latest: deque[tuple[float, str, str, str]] = deque(maxlen=LATEST)
         self.extra: dict[str, Any] = {}  # the servers' part of the report
         self._last_host: dict[str, float] = {}
         self._last_ip: dict[str, float] = {}
         self._retry_after_s: dict[str, float] = {}  # in the last answer of a host
-        self._told: set[int] = (
-            set()
-        )  # hosts that have sent their robots.txt, so a crawl delay counts
+        # Hosts that have sent their robots.txt, so that a crawl delay counts.
+        self._told: set[int] = set()
         self._robots_asked: set[tuple[int, bool]] = set()
         self._gets: defaultdict[Place, int] = defaultdict(int)
         self._heads: set[Place] = set()
+        self._showing: set[int] = set()  # hosts that have sent a page
+        self._shown: set[tuple[int, str]] = set()  # host and target of files that pages show
         self._served_by: dict[Place, int] = {}  # hosts that serve another host's sitemap
         self._again: set[Place] = set()  # a retry of these is no violation
         self._asked_at = 0.0
@@ -99,7 +98,6 @@ class Ledger:
         ip: str,
         method: str,
         target: str,
-        agent: str = "",
         secure: bool = False,
     ) -> tuple[int | None, Place | None, int]:
         """Judges one request. Returns the host's number, the place, and the number of the attempt.
@@ -109,7 +107,6 @@ class Ledger:
         self._asked_at = now
         self.totals["requests"] += 1
         self.latest.append((now, method, name, target))
-        self.agents[agent] += 1
         self._judge_ip(now, ip, name, target)
         host = self.world.find(name)
         if host is None:
@@ -121,15 +118,13 @@ class Ledger:
             self._blame("out_of_scope", name, target)
         self._judge_host(now, host, name, target)
         place = self.world.resolve(host, target, secure)
-        if place is None and self.rules.requisites and target in SHOWN:
+        if place is None and self.rules.requisites and target in _MAY_BE_SHOWN:
             self._judge_requisite(host, name, target)
         elif place is None:
             self._blame("invented", name, target)
         elif place.page == ROBOTS_PAGE:
             self.totals["robots"] += 1
-            origin = (place.host, place.plain)
-            self.totals["robots_again"] += target == "/robots.txt" and origin in self._robots_asked
-            self._robots_asked.add(origin)
+            self._robots_asked.add((place.host, place.plain))
         elif place.page == SITEMAP_PAGE:
             self._judge_sitemap(place, host, name, target)
         else:
@@ -137,7 +132,10 @@ class Ledger:
         return host, place, self._gets.get(place, 1) if place else 1
 
     def _blame(self, violation: str, *words: str) -> None:
-        self.violations[violation].add(lambda: " ".join(words))
+        found = self.violations[violation]
+        found.count += 1
+        if found.count <= EXAMPLES:
+            found.examples.append(" ".join(words))
 
     def _judge_ip(self, now: float, ip: str, name: str, target: str) -> None:
         last = self._last_ip.get(ip)
@@ -180,6 +178,7 @@ class Ledger:
 
     def _judge_requisite(self, host: int, name: str, target: str) -> None:
         self.totals["requisites"] += 1
+        self._shown.add((host, target))
         if not any((host, plain) in self._robots_asked for plain in (False, True)):
             self._blame("before_robots", name, target)
         if not self.world.host(host).robots.allows(target):
@@ -191,8 +190,6 @@ class Ledger:
             self._blame("before_robots", name, target)
         host = self.world.host(place.host)
         own = self.world.target(place)
-        if target != own:
-            self.totals["respelled"] += 1
         if not host.serves or not host.robots.allows(own):
             self._blame("disallowed", name, target)
         kind = self.world.kind(place)
@@ -240,6 +237,8 @@ class Ledger:
             self._again.add(place)
         if method == "GET" and reply.status == 200:
             self.totals["links"] += reply.links
+            if whole and self.world.kind(place).name == "page-plain":
+                self._showing.add(place.host)
 
     def report(self, now: float | None = None) -> dict[str, Any]:
         """The whole report, for JSON. `now`: None is the time of the last request."""
@@ -248,7 +247,6 @@ class Ledger:
         return {
             "totals": dict(sorted(self.totals.items())),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
-            "agents": dict(self.agents.most_common(10)),
             "violations": {
                 name: {"count": found.count, "examples": found.examples}
                 for name, found in self.violations.items()
@@ -269,10 +267,11 @@ class Ledger:
         must = reach(self.world, self.rules.scope_suffix)
         got = self._gets.keys()
         missing = sorted((must.documents - got) | (must.pages - got - self._heads))
+        unseen = self._unseen() if self.rules.requisites else []
         return {
             "missing": {
-                "count": len(missing),
-                "examples": [self.world.url(place) for place in missing[:EXAMPLES]],
+                "count": len(missing) + len(unseen),
+                "examples": [*map(self.world.url, missing[:EXAMPLES]), *unseen[:EXAMPLES]],
             },
             "truth": {
                 "pages": len(must.pages),
@@ -281,6 +280,15 @@ class Ledger:
                 "hosts_in_dns": sum(self.world.host(host).in_dns for host in must.hosts),
             },
         }
+
+    def _unseen(self) -> list[str]:
+        """The files that pages show, and that were not asked for though robots.txt allows them."""
+        return [
+            self.world.origin(host) + target
+            for host in sorted(self._showing)
+            for target in SHOWN
+            if (host, target) not in self._shown and self.world.host(host).robots.allows(target)
+        ]
 
 
 def faults(report: dict[str, Any]) -> list[str]:

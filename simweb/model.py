@@ -1,8 +1,7 @@
 """The simulated web as a function of its seed: names, addresses, pages, rules, answers.
 
 Owns the hosts and pages and their behaviour; `weaving` owns their links. Pure, without sockets or
-clocks. Memory: three small numbers per host, a bounded cache of the last results, and the pages
-that `prepare` keeps.
+clocks. Memory: three small numbers per host, and a bounded cache of the last results.
 
 Two trees of links: hosts are numbered, and host 0 is sound. A sound host with a smaller number
 links to the home page of host `i`. On each host, a sound page with a smaller number links to page
@@ -74,7 +73,6 @@ class World:
         self.salt = lru_cache(_HOSTS_KEPT)(self._make_salt)
         styles = Draw[LinkStyle](LINKS, weights)
         self._weaver = Weaver(spec, styles, self._tree, self._moved, hosts=self)
-        self._prepared: dict[Place, Reply] = {}
         self.changes = Changes(spec.seed, spec.change_cycle_s) if spec.change_cycle_s else None
 
     def _draw_hosts(self) -> None:
@@ -412,29 +410,9 @@ class World:
             if self.changes is not None and now is not None:
                 file = dated(file, partial(self._changed_time, now))
             return kind.change(file)
-        prepared = self._prepared.get(place) if attempt == 1 else None
-        return kind.change(prepared or self._make_reply(place, attempt, version))
+        return kind.change(self.kind(place).build(self._page(place, attempt, version)))
 
-    def _make_reply(self, place: Place, attempt: int, version: int = 0) -> Reply:
-        return self.kind(place).build(self._page(place, attempt, version))
-
-    def prepare(self, room_bytes: int) -> None:
-        """Makes and keeps the first replies of pages, up to `room_bytes` of bodies.
-
-        It takes 0.1 ms per page, as on a request. Replies that are streams are not kept.
-        """
-        places = (
-            Place(host, page)
-            for host in range(self.spec.hosts)
-            for page in range(self.host(host).site.size)
-        )
-        while room_bytes > 0 and (place := next(places, None)):
-            reply = self._make_reply(place, 1)
-            if isinstance(reply.body, tuple):
-                room_bytes -= sum(len(part) for part in reply.body if isinstance(part, bytes))
-                self._prepared[place] = reply
-
-    def _page(self, place: Place, attempt: int, version: int = 0) -> Page:
+    def _page(self, place: Place, attempt: int, version: int) -> Page:
         own = self._original(place)
         onward = self.onward(own)
         back = own._replace(step=own.step - 1) if own.step else None
@@ -451,5 +429,5 @@ class World:
             back=self.url(back).replace("&", "&amp;") if back else "",
             whole=whole,
             tongue=self.tongue(own),
-            draw_hrefs=lambda: self._weaver.hrefs(site, own, whole),
+            hrefs=lambda: self._weaver.hrefs(site, own, whole),
         )

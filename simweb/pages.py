@@ -35,13 +35,9 @@ class Page:
     size_bytes: int
     onward: str
     whole: bool  # a mirror serves it too: its links must be absolute
-    draw_hrefs: Callable[[], list[str]]
+    hrefs: Callable[[], list[str]]  # attribute values of its links, escaped
     back: str = ""
     tongue: Tongue = TONGUES[0]
-
-    def hrefs(self) -> list[str]:
-        """Attribute values of its links, escaped."""
-        return self.draw_hrefs()
 
     def html(
         self,

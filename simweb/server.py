@@ -38,7 +38,6 @@ class Options:
         "", "FILE", "write a line of JSON for each request and each answer to FILE"
     )
     survey_lines: int = 0  # above 0: the seeds are this many lines of a survey
-    prepared_bytes: int = 0  # size of the pages made before the first request
 
 
 class SimulatedWeb:
@@ -62,7 +61,6 @@ class SimulatedWeb:
         self.world = World(spec, self._listeners.ports)
         if self.world.changes is not None:
             self.world.changes.utc_s = time() - monotonic()
-        self.world.prepare(options.prepared_bytes)
         self._survey = Survey(self.world, options.survey_lines) if options.survey_lines else None
         self._names = Names(self.world)
         self._dns = DnsServer(self._names)
@@ -77,9 +75,9 @@ class SimulatedWeb:
                 "/seeds": lambda _: "\n".join(self.seeds()).encode() + b"\n",
                 "/latest": lambda _: json.dumps([*self._web.ledger.latest]).encode(),
                 "/reset": self._reset,
-                "/hold": self._hold,
-                "/release": self._release,
-                "/quit": self._quit,
+                "/hold": lambda pages: self._web.hold(int(pages)),
+                "/release": lambda _: self._web.release(),
+                "/quit": lambda _: self.stop(),
             }
         )
         if options.seeds_out:
@@ -110,7 +108,6 @@ class SimulatedWeb:
             "dns": {
                 "queries": sum(asked.values()),
                 "names": len(asked),
-                "unknown_names": sum(self.world.find(name) is None for name in asked),
             },
             "most_open": self._web.most_open,
         }
@@ -118,23 +115,10 @@ class SimulatedWeb:
             ledger.extra["survey"] = self._survey.truth()
         return ledger.report(monotonic())
 
-    def _reset(self, _: str) -> bytes:
+    def _reset(self, _: str) -> None:
         self._web.ledger = Ledger(self.world, self.options.rules)
         self._web.most_open = self._web.open
         self._names.asked.clear()
-        return b"{}\n"
-
-    def _hold(self, pages: str) -> bytes:
-        self._web.hold(int(pages))
-        return b"{}\n"
-
-    def _release(self, _: str) -> bytes:
-        self._web.release()
-        return b"{}\n"
-
-    def _quit(self, _: str) -> bytes:
-        self.stop()
-        return b"{}\n"
 
     def stop(self) -> None:
         self._stopped.set()

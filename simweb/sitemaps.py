@@ -109,9 +109,13 @@ def _all(request: MapRequest) -> list[str]:
     return [*request.pages, *request.orphans]
 
 
+def _one(request: MapRequest, file: Reply) -> Maps:
+    return Maps((file,), (request.url(0),))
+
+
 def _file(make: Callable[[list[str]], Reply]) -> Callable[[MapRequest], Maps]:
     """One file with all URLs of the host."""
-    return lambda request: Maps((make(_all(request)),), (request.url(0),))
+    return lambda request: _one(request, make(_all(request)))
 
 
 def _of_index(request: MapRequest) -> Maps:
@@ -149,8 +153,7 @@ def _elsewhere(request: MapRequest) -> Maps:
 
 
 def _foreign(request: MapRequest) -> Maps:
-    body = urlset([*request.ghosts, *_all(request)])
-    return Maps((_xml(body),), (request.url(0),))
+    return _one(request, _xml(urlset([*request.ghosts, *_all(request)])))
 
 
 def _twice(request: MapRequest) -> Maps:
@@ -168,37 +171,33 @@ def _flaky(request: MapRequest) -> Maps:
 
 
 def _disallowed(request: MapRequest) -> Maps:
-    named = (request.url(0),)
-    return Maps((_xml(urlset(_all(request))),), named, rules=[(False, "/mapa-")])
+    return replace(_one(request, _xml(urlset(_all(request)))), rules=[(False, "/mapa-")])
 
 
 # Hostile files. The orphans come first in each.
 
 
-def _bomb(request: MapRequest) -> Maps:
+def _bomb(urls: Sequence[str]) -> Reply:
     """1 GiB of blanks in 1 MiB of gzip."""
     blanks = gzip.compress(b" " * (16 << 20), 9, mtime=0)
-    start = gzip.compress(urlset(_all(request))[: -len("</urlset>\n")], 1, mtime=0)
-    body = start + blanks * 64
-    return Maps((answer(200, body, content_type="application/gzip"),), (request.url(0),))
+    body = gzip.compress(_begun(urls), 1, mtime=0) + blanks * 64
+    return answer(200, body, content_type="application/gzip")
 
 
-def _entities(request: MapRequest) -> Maps:
+def _entities(urls: Sequence[str]) -> Reply:
     """Nine levels of ten entities each, and one of a local file."""
     levels = "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(9))
     types = f'<!DOCTYPE urlset [<!ENTITY e0 "x">{levels}<!ENTITY f SYSTEM "file:///etc/passwd">]>'
-    url = f"<url><loc>{request.pages[0]}&e9;</loc></url><url><loc>http://x/&f;</loc></url>"
-    body = f"{_XML}{types}<urlset {_XMLNS}>{url}</urlset>"
-    return Maps((_xml(body.encode()),), (request.url(0),))
+    url = f"<url><loc>{urls[0]}&e9;</loc></url><url><loc>http://x/&f;</loc></url>"
+    return _xml(f"{_XML}{types}<urlset {_XMLNS}>{url}</urlset>".encode())
 
 
-def _endless(request: MapRequest) -> Maps:
+def _endless(urls: Sequence[str]) -> Reply:
     """100 MiB without a length: the same URL again and again."""
-    first = urlset(_all(request))[: -len("</urlset>\n")]
-    more = f"<url><loc>{request.pages[0]}</loc></url>\n".encode() * 4096
+    more = f"<url><loc>{urls[0]}</loc></url>\n".encode() * 4096
     start = head(200, "Content-Type: text/xml")
     count = (100 << 20) // len(more)
-    return Maps((Reply(200, start, (first, *repeat(more, count)), end="close"),), (request.url(0),))
+    return Reply(200, start, (_begun(urls), *repeat(more, count)), end="close")
 
 
 def _deep(request: MapRequest) -> Maps:
@@ -214,10 +213,23 @@ def _garbage(request: MapRequest) -> Maps:
     return Maps((page, _xml(bytes(range(256)) * 40)), (request.url(0), request.url(1)))
 
 
-def _nested(request: MapRequest) -> Maps:
+def _nested(urls: Sequence[str]) -> Reply:
     """Elements 100,000 deep, behind the orphans."""
-    body = urlset(_all(request))[: -len("</urlset>\n")] + b"<url>" * 100_000
-    return Maps((_xml(body),), (request.url(0),))
+    return _xml(_begun(urls) + b"<url>" * 100_000)
+
+
+def _begun(urls: Sequence[str]) -> bytes:
+    """A sitemap without its end."""
+    return urlset(urls).removesuffix(b"</urlset>\n")
+
+
+def _coded(urls: Sequence[str]) -> Reply:
+    twice = gzip.compress(gzip.compress(urlset(urls), 1, mtime=0), mtime=0)
+    return _xml(twice, "Content-Encoding: gzip")
+
+
+def _text(urls: Sequence[str]) -> Reply:
+    return _xml("\r\n".join(["", *urls, "x"]).encode("utf-8-sig"))
 
 
 _row = partial(MapKind, default=False)
@@ -225,22 +237,8 @@ SITEMAPS = (
     MapKind("none", 5, "no sitemap", lambda request: Maps()),
     _row("plain", 5, "a sitemap", _file(lambda urls: _xml(urlset(urls)))),
     _row("gzip", 5, "a gzip file", _file(lambda urls: _gzip(urlset(urls)))),
-    _row(
-        "coded",
-        5,
-        "a gzip file with the content coding gzip",
-        _file(
-            lambda urls: _xml(
-                gzip.compress(gzip.compress(urlset(urls), 1, mtime=0)), "Content-Encoding: gzip"
-            )
-        ),
-    ),
-    _row(
-        "text",
-        5,
-        "a list",
-        _file(lambda urls: _xml("\r\n".join(["", *urls, "x"]).encode("utf-8-sig"))),
-    ),
+    _row("coded", 5, "a gzip file with the content coding gzip", _file(_coded)),
+    _row("text", 5, "a list", _file(_text)),
     _row("rss", 5, "RSS", _file(lambda urls: _xml(_rss(urls)))),
     _row("atom", 5, "Atom", _file(lambda urls: _xml(_atom(urls)))),
     _row("utf16", 5, "UTF-16", _file(lambda urls: _xml(urlset(urls).decode().encode("utf-16")))),
@@ -252,10 +250,10 @@ SITEMAPS = (
     _row("twice", 5, "named twice, and by an index that names itself", _twice),
     _row("flaky", 5, "one file is 404, the other cut off", _flaky),
     _row("disallowed", 5, "robots.txt disallows it", _disallowed, sound=False),
-    _row("bomb", 5, "1 GiB in 1 MiB of gzip", _bomb),
-    _row("entities", 5, "an entity bomb, and an external entity", _entities, sound=False),
-    _row("endless", 5, "100 MiB of entries", _endless),
+    _row("bomb", 5, "1 GiB in 1 MiB of gzip", _file(_bomb)),
+    _row("entities", 5, "an entity bomb, and an external entity", _file(_entities), sound=False),
+    _row("endless", 5, "100 MiB of entries", _file(_endless)),
     _row("deep", 5, "indexes of indexes, for ever", _deep, sound=False),
     _row("garbage", 5, "HTML, and random bytes", _garbage, sound=False),
-    _row("nested", 5, "elements 100,000 deep", _nested),
+    _row("nested", 5, "elements 100,000 deep", _file(_nested)),
 )

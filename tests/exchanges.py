@@ -12,10 +12,9 @@ import pytest
 
 from webcrawl.fetch.exchange import Exchange, Tls
 from webcrawl.fetch.http1 import parse_headers
-from webcrawl.items import Original
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.reader import Record, read_records
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, Original, payload_digest
 
 STARTED = 1_700_000_000.123456
 DATE = "2023-11-14T22:13:20.123456Z"

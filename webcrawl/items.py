@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from webcrawl.fetch.exchange import Exchange
-
-
-class Original(NamedTuple):
-    """The first page with some content. A WARC revisit record refers to it."""
-
-    url: str  # its WARC-Target-URI
-    started_time: float  # UTC seconds, its WARC-Date
-    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" without one
-    date: str = ""  # its WARC-Date as an index of an earlier archive has it, to the second
-
-
-class Text(NamedTuple):
-    """The text of a page, as FOLLOW_NEAR_DUPLICATES compares it."""
-
-    sketch: bytes  # webcrawl.parse.sketch
-    is_leaf: bool  # no link of the page can be followed: it is no first page, a copy may have links
-
-
-Seen = tuple[Original | None, str]  # the answer of the content-seen test: `Frontier.content_seen`
+from webcrawl.warc.records import Original
 
 
 @dataclass

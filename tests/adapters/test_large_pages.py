@@ -17,10 +17,10 @@ import pytest
 from tests.adapters.conftest import LOOPS
 from tests.adapters.rawserver import Run
 from webcrawl.fetch.room import HostTimes
-from webcrawl.reading.messages import LINKS_AT_A_TIME
-from webcrawl.reading.page import BodyReader, Options, Parsed
-from webcrawl.reading.reader import LargeBodies, ReadingFailed
-from webcrawl.reading.sitemap import read_sitemap
+from webcrawl.parse.body import BodyReader, Options, Parsed
+from webcrawl.parse.bodymessages import LINKS_AT_A_TIME
+from webcrawl.parse.largebodies import LargeBodies, ReadingFailed
+from webcrawl.parse.sitemapfile import read_sitemap
 
 URL = "http://h.example/"
 on_the_usual_loop = pytest.mark.parametrize("run", LOOPS[-1:], indirect=True)
@@ -151,8 +151,8 @@ def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
 CRAWL = """
     import asyncio, sys
     from webcrawl.fetch.room import HostTimes
-    from webcrawl.reading.page import Options
-    from webcrawl.reading.reader import LargeBodies
+    from webcrawl.parse.body import Options
+    from webcrawl.parse.largebodies import LargeBodies
 
     async def main():
         parsers = {f"test/{name}": f"parsersoftests.{name}" for name in ("who", "spin")}

@@ -10,8 +10,7 @@ import pytest
 
 from tests.conftest import Scrapy
 from tests.exchanges import EXCHANGES, capture, write
-from webcrawl.items import Original
-from webcrawl.warc.records import payload_digest
+from webcrawl.warc.records import Original, payload_digest
 
 PLAIN = EXCHANGES["plain"]
 COPY = capture(PLAIN, Original("http://a.test/earlier", 0.0, payload_digest(PLAIN)))

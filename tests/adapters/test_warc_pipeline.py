@@ -22,17 +22,16 @@ from stock_crawl import run, site
 
 from tests.exchanges import EXCHANGES, TEXT, capture, chunked, read, write
 from webcrawl.config.build import robots_token
-from webcrawl.crawl.outcomes import NotArchived
 from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
-from webcrawl.items import Original, Page
+from webcrawl.items import Page
 from webcrawl.pipelines.provenance import warcinfo
 from webcrawl.pipelines.warc import WarcPipeline
 from webcrawl.signals import exchange_recorded
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.files import WarcError, WarcFiles
 from webcrawl.warc.reader import Record
-from webcrawl.warc.records import digest, payload_digest
+from webcrawl.warc.records import Original, digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]
 
@@ -204,19 +203,6 @@ def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[st
     assert robots_token(scrapy_settings) == "other"
 
 
-def test_a_requisite_after_the_end_of_the_archive_is_fetched_again(tmp_path: Path) -> None:
-    kept: list[WarcPipeline] = []
-
-    async def fetch(pipeline: WarcPipeline) -> None:
-        await pipeline.requisite_fetched(page_of("plain"))
-        kept.append(pipeline)
-
-    with_pipeline(crawler_for(tmp_path), fetch)
-    assert types(tmp_path).count("response") == 1
-    with pytest.raises(NotArchived):
-        asyncio.run(kept[0].requisite_fetched(page_of("plain")))
-
-
 def test_robots_txt_is_archived_by_the_signal(tmp_path: Path) -> None:
     crawler = crawler_for(tmp_path)
 
@@ -301,22 +287,6 @@ def test_an_unwritable_folder_ends_the_crawl_at_its_start(
     assert f"WARC_DIR = '{tmp_path / 'warc'}' cannot be written" in error.getMessage()
     assert error.exc_info is None
     asyncio.run(pipeline.close_spider())  # Scrapy calls it also after open_spider has failed
-
-
-def test_a_requisite_that_is_answered_after_the_archive_is_closed_is_fetched_again(
-    tmp_path: Path,
-) -> None:
-    pipeline = WarcPipeline.from_crawler(crawler_for(tmp_path))
-
-    async def go() -> None:
-        await pipeline.open_spider()
-        await pipeline.requisite_fetched(page_of("in.png"))
-        await pipeline.close_spider()
-        with pytest.raises(NotArchived):
-            await pipeline.requisite_fetched(page_of("late.png"))
-
-    asyncio.run(go())
-    assert types(tmp_path).count("response") == 1
 
 
 def test_a_full_disk_ends_the_crawl_with_one_line(

@@ -30,6 +30,7 @@ from webcrawl.frontier.lease import (
     RobotsMoved,
     RobotsUnreachable,
     Step,
+    Text,
     Unresolved,
 )
 from webcrawl.frontier.orderings import ORDERINGS
@@ -37,11 +38,11 @@ from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.hub.client import ClientFrontier, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
-from webcrawl.items import Original, Text
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 from webcrawl.parse.sketch import sketch
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import HostsAndPatterns
+from webcrawl.warc.records import Original
 
 FOREVER = 1e9
 STATES = (
@@ -362,13 +363,6 @@ class FrontierContract:
 
     # Clocks and leases
 
-    async def test_a_host_has_one_lease(self) -> None:
-        driver = self.driver()
-        await driver.put("http://a/1", "http://a/2")
-        await driver.until(Step.PAGE)
-        driver.now += 1000
-        assert (len(await driver.leases()), len(await driver.leases())) == (0, 0)
-
     @pytest.mark.parametrize(
         ("asked_s", "ended_s", "wait_s"),
         [(3, 5, 13), (3, 50, 50), (None, 5, 5)],
@@ -395,15 +389,6 @@ class FrontierContract:
         await driver.run(dict(shared))  # type: ignore[arg-type]
         times = [at for at, _ in driver.asked]
         assert [b - a for a, b in itertools.pairwise(times)] == [1.0, 1.0]
-
-    async def test_an_address_has_one_lease(self) -> None:
-        driver = self.driver(obey_robots=False)
-        await driver.put("http://a/", "http://b/")
-        for lease in await driver.leases():
-            await driver.give_back(lease, Resolved(("10.0.0.1",), FOREVER))
-        first = await driver.leases()
-        driver.now += 1000
-        assert (len(first), len(await driver.leases())) == (1, 0)
 
     async def test_a_crawl_delay_above_ours_wins_up_to_the_maximum(self) -> None:
         async def check(crawl_delay: str) -> float:
@@ -459,15 +444,6 @@ class FrontierContract:
         await driver.until(Step.PAGE)
         assert [*waits, driver.now - at] == [40.0, 15.0]
 
-    async def test_a_failed_request_that_reached_the_server_sets_the_clock_too(self) -> None:
-        driver = self.driver(retry_times=0)
-        await driver.put("http://a/1", "http://a/2")
-        lease = await driver.until(Step.PAGE)
-        at = driver.now
-        await driver.give_back(lease, Failed("timeout", at, at))
-        await driver.until(Step.PAGE)
-        assert (driver.now - at) == 10.0
-
     async def test_a_returned_lease_comes_back_first_and_costs_no_delay(self) -> None:
         driver = self.driver()
         await driver.put("http://a/1", "http://a/2")
@@ -512,14 +488,6 @@ class FrontierContract:
         }
         assert counters.dropped == {"robots": 1, "dns": 1}
         assert (counters.extracted, counters.robots_passed, counters.pending) == (2, 0, 0)
-
-    async def test_each_origin_has_its_own_robots_txt(self) -> None:
-        driver = self.driver()
-        await driver.put("http://a/", "https://a/", "http://a:8080/")
-        leases = await driver.drain()
-        assert sorted(lease.url for lease in leases if lease.step is Step.ROBOTS) == [
-            "http://a/robots.txt", "http://a:8080/robots.txt", "https://a/robots.txt",
-        ]  # fmt: skip
 
     async def test_a_robots_txt_that_moved_to_another_host_obeys_the_clock_of_that_host(
         self,
@@ -643,23 +611,6 @@ class FrontierContract:
         steps = [lease.step for lease in leases]
         assert steps == [Step.RESOLVE, Step.PAGE, Step.RESOLVE, Step.PAGE], "not looked up again"
 
-    async def test_addresses_are_looked_up_again_when_they_expire(self) -> None:
-        driver = self.driver(obey_robots=False)
-        await driver.put("http://a/1", "http://a/2")
-
-        def outcome_of(lease: Lease) -> Outcome | None:
-            resolved = Resolved(("10.0.0.1",), driver.now + 5)
-            return resolved if lease.step is Step.RESOLVE else None
-
-        leases = await driver.drain(outcome_of)
-        assert [lease.step for lease in leases] == [
-            Step.RESOLVE,
-            Step.PAGE,
-            Step.RESOLVE,
-            Step.PAGE,
-        ]
-        assert driver.frontier.counters.resolved == 1, "hosts are counted"
-
     # Outcomes
 
     @pytest.mark.parametrize(
@@ -695,12 +646,6 @@ class FrontierContract:
         tries, now = await check(100.0)
         assert tries == 3
         assert now >= 200.0, "the host is left alone for as long as it asked"
-
-    async def test_links_of_an_answer_are_put(self) -> None:
-        driver = self.driver()
-        await driver.put("http://a/")
-        found = Fetched(200, 100.0, 100.0, (link("http://b/"), link("http://a/")))
-        assert await driver.run({"http://a/": [found]}) == ["http://a/", "http://b/"]
 
     async def test_a_dropped_url_is_not_leased_again(self) -> None:
         driver = self.driver()
@@ -887,15 +832,6 @@ class FrontierContract:
         counters = driver.frontier.counters
         assert {f"http://a/{n}" for n in range(6)} <= set(pages)
         assert (counters.crawled, counters.kept.total(), counters.pending) == (66, 0, 0)
-
-    async def test_kept_urls_are_fetched_once_robots_txt_answers_again(self) -> None:
-        driver = self.driver(retry_times=0)
-        await driver.put("http://a/1", "http://a/2", *(f"http://b/{n}" for n in range(20)))
-        lost: list[Outcome] = [RobotsUnreachable("5xx", 100.0, 100.0)]
-        pages = await driver.run({"http://a/robots.txt": lost})
-        counters = driver.frontier.counters
-        assert {"http://a/1", "http://a/2"} <= set(pages)
-        assert (counters.extracted, counters.robots_passed, counters.crawled) == (22, 22, 22)
 
     async def test_a_kept_url_counts_once_for_the_ip_cap(self) -> None:
         driver = Driver(self.make(Policy(politeness=POLITE, retry_times=0), caps=Caps(per_ip=1)))

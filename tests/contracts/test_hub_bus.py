@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_of
 from tests.contracts.natsserver import NatsServer, free_port
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.bus import Bus, BusError, Entry, Refused
@@ -240,7 +241,7 @@ async def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
         assert heard == [b"one"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "greeting", [b"", b"220 mail.example ESMTP\r\n", b"INFO []\r\n", b"INFO {\r\n", b"x" * 100_000]
 )
 async def test_something_else_listens(greeting: bytes) -> None:

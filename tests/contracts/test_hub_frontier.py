@@ -17,7 +17,7 @@ from webcrawl.cluster import allhubs, fetching, joining
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.cluster.fetching import CHANGED, HubFrontier
-from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject, parts_of
+from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
@@ -107,14 +107,6 @@ class Machines:
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "webcrawl.cluster")
-
-
-class TestHubFrontier(RemoteContract):
-    def connect(self, server: FrontierServer) -> tuple[HubFrontier, Close]:
-        machines = Machines(server)
-        fetcher = machines.fetcher()
-        machines.start(fetcher)
-        return fetcher, machines.aclose
 
 
 async def connected(frontier: AllHubs) -> None:
@@ -211,17 +203,6 @@ async def test_a_fetcher_with_other_settings_must_begin_again(machines: Machines
     other = Brief("A", "broad", {}, "other", {}, [], has_rules=False)
     assert await machines.start(machines.fetcher(other)) == CHANGED
     assert "0 fetchers" in repr(machines.sessions)
-
-
-async def test_garbage_from_the_bus_is_none_of_their_messages(machines: Machines) -> None:
-    fetcher = machines.fetcher()
-    for data in (b"", b"\xc1", encode(parts_of(BRIEF)[0]), b"\x92\xa5Hello\x00"):
-        machines.sessions.receive(data)
-        fetcher.receive(data)
-    bad = Hello("a b>", "x", "A", "hash", "", 0, "a b>.1", 0.0)  # no part of a subject
-    machines.sessions.receive(encode(bad))
-    assert not machines.sessions._fetchers
-    assert not fetcher.is_connected
 
 
 @pytest.mark.parametrize(

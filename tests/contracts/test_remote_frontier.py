@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_of
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
@@ -19,7 +20,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
-from webcrawl.items import Original
+from webcrawl.warc.records import Original
 
 
 class Pair:
@@ -168,38 +169,6 @@ async def test_the_counts_of_all_processes_are_added_up() -> None:
     assert (counters.links, counters.fetch_s, counters.dropped["scope_deny"]) == (41, 2.0, 4)
 
 
-async def test_served_processes_acquire_before_the_owner() -> None:
-    server = served()
-    pair = Pair(server)
-    looked = asyncio.Event()
-    pair.remote.on_ready = looked.set
-    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-    await server.put(links(3), 100.0)
-    await looked.wait()
-    assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "a notification carries the status"
-    assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
-    assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
-    assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
-    moment = server.next_at(Lane.ADMISSIONS)
-    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, (
-        "the process is not short of the lane any more"
-    )
-    await pair.die()
-
-
-async def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
-    server = served()
-    pair = Pair(server)
-    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
-    await server.put(links(1), 100.0)
-    moment = server.next_at(Lane.ADMISSIONS)
-    await server.put(links(2), moment)
-    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 2
-    await pair.die()
-    await server.put(links(3), moment)
-    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1
-
-
 async def test_close_notifies_the_processes_and_waits_for_their_exit() -> None:
     server = served()
     server._grace_s = 60
@@ -244,7 +213,7 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert gone == [True]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "unsendable",
     [
         Link("http://a/", "a", 1 << 70),

@@ -79,14 +79,6 @@ async def test_each_host_has_the_delay_of_its_rule(make: Make) -> None:
     }  # fmt: skip
 
 
-async def test_a_crawl_delay_is_never_undercut(make: Make) -> None:
-    driver = make(for_host("a", delay_s=2.0))
-    await driver.put(*(f"http://a/{n}" for n in range(3)))
-    slow = RobotsRules.parse(b"user-agent: *\ncrawl-delay: 7", "x")
-    await driver.run({"http://a/robots.txt": [RobotsFetched(slow, FOREVER, 100.0, 100.0)]})
-    assert gaps(driver, "a") == [7.0, 7.0]
-
-
 async def test_a_longer_delay_holds_at_once_and_a_shorter_one_after_the_next_request(
     make: Make,
 ) -> None:
@@ -99,14 +91,6 @@ async def test_a_longer_delay_holds_at_once_and_a_shorter_one_after_the_next_req
     await change(driver, for_host("a", delay_s=40.0), for_host("b", delay_s=1.0))
     await driver.run()
     assert {host: gaps(driver, host) for host in "ab"} == {"a": [40.0, 40.0], "b": [10.0, 1.0]}
-
-
-@pytest.mark.parametrize("head_first", [False, True])
-async def test_no_request_is_made_for_a_denied_host(make: Make, head_first: bool) -> None:
-    driver = make(for_host("a", deny=True), head_first=head_first)
-    await driver.put("http://a/", "http://b/")
-    assert {lease.host for lease in await driver.drain()} == {"b"}
-    assert driver.frontier.counters.dropped == {"deny": 1}
 
 
 async def test_urls_in_line_obey_a_new_denial_and_are_counted(make: Make) -> None:
@@ -150,16 +134,6 @@ async def test_a_denial_during_a_request_ends_its_retries(make: Make) -> None:
     await driver.give_back(lease, RobotsUnreachable("timeout", driver.now, driver.now))
     assert [url[7] for url in await driver.run()] == ["b" if lease.host == "a" else "a"]
     assert driver.frontier.counters.dropped == {"deny": 1}
-
-
-async def test_caps_per_host_by_rule(make: Make) -> None:
-    driver = make(for_host("a", max_pages=2), for_host("b", max_depth=1))
-    await driver.put(*(f"http://a/{n}" for n in range(5)))
-    await driver.put("http://b/2", depth=2)
-    await driver.put("http://b/1", depth=1)
-    pages = sorted(await driver.run())
-    assert pages == ["http://a/0", "http://a/1", "http://b/1"]
-    assert driver.frontier.counters.dropped == {"host_cap": 3, "depth": 1}
 
 
 async def test_a_new_cap_counts_the_pages_so_far_and_refuses_urls_in_line(make: Make) -> None:
@@ -226,13 +200,6 @@ async def test_a_change_of_priority_reorders_hosts_in_line(tmp_path: Path) -> No
     await change(driver, for_host("c", priority=5), for_host("a", priority=-(10**6)))
     pages = [(await driver.frontier.acquire(driver.now, 1))[0] for _ in range(3)]
     assert [lease.host for lease in pages] == ["c", "b", "a"]
-
-
-async def test_robots_txt_is_not_fetched_where_a_rule_says_so(make: Make) -> None:
-    driver = make(for_host("a", obey_robots=False))
-    await driver.put("http://a/", "http://b/")
-    urls = {lease.url for lease in await driver.drain()}
-    assert sorted(urls - {""}) == ["http://a/", "http://b/", "http://b/robots.txt"]
 
 
 @pytest.mark.parametrize("moved", [False, True])

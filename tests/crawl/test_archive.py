@@ -13,6 +13,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator as FastwarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
+from simweb import faults
 from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import ODD, SOUND, Record, Site, crawled, records, served
 from tests.forked import running
@@ -109,21 +110,28 @@ def test_answers_to_head_are_not_archived(tmp_path: Path) -> None:
 
 def test_every_answer_in_a_ledger_has_one_record(tmp_path: Path) -> None:
     world = ("--hosts", "30", "--pages-per-host", "8", "--page-bytes", "2000", "--slowness", "0.2")
-    promises = ("--host-delay", "0.2", "--ip-delay", "0.05")
-    with running(*world, *promises, "--features=-page-br,-page-flaky,-dns-*") as web:
-        result = crawl(tmp_path, web=web)
-        totals = web.ledger()["totals"]
+    promises = ("--host-delay", "0.1", "--ip-delay", "0.02")
+    more = ("--features=-page-br,-page-flaky,-dns-*", "--requisites")
+    with running(*world, *promises, *more) as web:
+        result = crawl(tmp_path, web=web, PAGE_REQUISITES=1)
+        ledger = web.ledger()
+        totals = ledger["totals"]
     assert_clean(result)
+    assert not faults(ledger)
     statuses: Counter[bytes] = Counter()
+    shown = 0
     for path in result.warcs:
         assert tool("warcio.cli", "check", path).returncode == 0
         assert fastwarc_failures(path) == revisits(path)
         for record in records(path):
-            if record.type in ANSWERS and "/robots" not in record.url:
+            if record.type in ANSWERS and record.url.endswith(("/s.css", ".png")):
+                shown += 1
+            elif record.type in ANSWERS and "/robots" not in record.url:
                 statuses[record.block.split(b" ")[1][:1]] += 1
     dropped = result.report["counts"].get("dropped/content_type", 0)
     assert statuses[b"2"] + dropped == totals["pages_2xx"]
     assert statuses[b"3"] == totals["pages_3xx"]
+    assert shown == totals["requisites"]
 
 
 # Checked by public tools

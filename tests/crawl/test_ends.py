@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawl.crawling import Result
+from tests.crawl.crawllog import log_lines
 from tests.crawl.onecrawl import assert_one_crawl
 from tests.crawl.userscode import run
 from tests.forked import running
@@ -106,3 +107,40 @@ def test_an_error_while_closing_sets_the_exit_code(
         assert problem in result.log.splitlines()[-1]
     else:
         assert_an_error(result, "closespider_pagecount", problem)
+
+
+# The engine is closing, and its pipelines too, before a robots.txt that was answered is archived.
+LATE = """
+    import asyncio
+    import signal
+    from webcrawl.admission import runner
+
+    class Spider(BroadSpider):
+        name = "users"
+
+        @classmethod
+        def from_crawler(cls, crawler, *args, **kwargs):
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            read = runner.read_robots
+
+            async def read_late(*given):
+                runner.read_robots = read
+                os.kill(os.getpid(), signal.SIGINT)
+                while spider.crawler.engine._slot.closing is None:
+                    await asyncio.sleep(0.01)
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                return await read(*given)
+
+            runner.read_robots = read_late
+            return spider
+"""
+
+
+def test_a_robots_txt_that_is_answered_as_the_crawl_ends_is_archived(tmp_path: Path) -> None:
+    with running("--hosts", "1", "--seeds", "1", "--features", "none") as web:
+        result = run(tmp_path, web, LATE)
+    assert result.exit_code == 0, result.log
+    (line,) = log_lines(tmp_path / "warc")
+    assert (line["kind"], line["status"]) == ("robots", 200)
+    assert line.get("warc") == result.warcs[0].name

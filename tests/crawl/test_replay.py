@@ -1,4 +1,6 @@
-"""pywb replays a crawl's archive over HTTP: a visitor gets the bytes that the server sent."""
+"""pywb replays a crawl's archive over HTTP: a visitor gets the bytes that the server sent, and sees
+pages with all that they show.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import gzip
 import re
 import socket
 import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import IncompleteRead
@@ -15,6 +18,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import pytest
 
+from tests.chromium import chromium
 from tests.conftest import ROOT
 from tests.crawl.crawling import until
 from tests.crawl.knownsite import (
@@ -25,6 +29,7 @@ from tests.crawl.knownsite import (
     ROBOTS,
     SOUND,
     Site,
+    answer,
     crawled,
     records,
     served,
@@ -60,6 +65,23 @@ BODIES = {
 }
 
 
+# A page and what it shows, in each way in which a page of today does.
+PAGE_THAT_SHOWS = b"""<!doctype html><title>Shows</title><link rel=stylesheet href=/shown/a.css>
+<link rel=icon href=/shown/icon.png><script src=/shown/a.js></script><img src=/shown/plain.png>
+<img src=/shown/1x.png srcset="/shown/2x.png 2x"><p>Words</p><b>Words</b>"""
+PNG = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+SHOWN = {
+    "a.css": (b"text/css", b"@import 'b.css'; p { background: url(p.png) }"),
+    "b.css": (b"text/css", b"b { background: url('b.png') }"),
+    "a.js": (b"text/javascript", b"document.title = 'It ran'"),
+} | dict.fromkeys(
+    ("icon.png", "plain.png", "1x.png", "2x.png", "p.png", "b.png"), (b"image/png", PNG)
+)
+
+
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         return None
@@ -76,14 +98,16 @@ class Replay:
         self._dates = dates
         self._opener = build_opener(ProxyHandler({}), _NoRedirect)
 
+    def url(self, path: str, modifier: str) -> str:
+        return f"{self._base}/{self._dates[path]}{modifier}/{self._site.url}{path}"
+
     def get(self, path: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body as a browser takes it, of the capture of `path`.
 
         The modifier `id_` requests the original, without pywb's rewriting.
         """
-        url = f"{self._base}/{self._dates[path]}id_/{self._site.url}{path}"
         try:
-            reply = self._opener.open(url, timeout=30)
+            reply = self._opener.open(self.url(path, "id_"), timeout=30)
         except HTTPError as error:
             reply = error
         with reply:
@@ -101,8 +125,10 @@ class Replay:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Site]:
     """The folder of a crawl, and its site, which is closed: all answers come from the archive."""
     folder = tmp_path_factory.mktemp("own-index")
-    with served(SOUND | ODD) as site:
-        assert len(crawled(folder, site).warcs) == 1
+    with served(SOUND | ODD | {"/shows": answer(PAGE_THAT_SHOWS)}) as site:
+        for name, (media_type, body) in SHOWN.items():  # no page links to them
+            site.pages[f"/shown/{name}"] = answer(body).replace(b"text/html", media_type)
+        assert len(crawled(folder, site, PAGE_REQUISITES=1).warcs) == 1
     return folder, site
 
 
@@ -190,3 +216,22 @@ def test_an_error_page_is_replayed(replay: Replay) -> None:
     status, _, body = replay.get("/missing")
     assert status == 404
     assert body == b"<html>no such page"
+
+
+def test_a_browser_gets_all_that_a_page_shows(replay: Replay) -> None:
+    statuses: dict[str, int] = {}
+    failed: list[str] = []
+    with chromium() as browser, browser.new_page(device_scale_factor=2) as page:
+        page.on("response", lambda reply: statuses.update({reply.url: reply.status}))
+        page.on("requestfailed", lambda request: failed.append(request.url))
+        page.goto(replay.url("/shows", ""), wait_until="networkidle")
+        frame = page.frames[1]  # the first is pywb's banner
+        assert frame.evaluate("Promise.all(Array.from(document.images, i => i.decode()))")
+        assert frame.title() == "It ran"
+        # A browser without a window does not ask for it.
+        assert frame.evaluate("fetch(document.querySelector('[rel=icon]').href).then(r => r.ok)")
+    assert not failed
+    assert not {url: status for url, status in statuses.items() if status != 200}
+    shown = {url.rpartition("/")[2] for url in statuses if "/shown/" in url}
+    assert shown == SHOWN.keys() - {"1x.png"}
+    assert replay.get("/shown/1x.png")[2] == PNG

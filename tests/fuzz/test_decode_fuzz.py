@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.fetch.decode import QUICK_OUTPUT_BYTES, brotli, decode, decode_quickly, zstd
-from webcrawl.reading.sitemap import read_sitemap
+from webcrawl.parse.sitemapfile import read_sitemap
 
 Change = Callable[[bytes], bytes]
 ENCODERS: dict[bytes, list[Change]] = {

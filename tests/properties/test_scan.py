@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.parse.maintext import _ACTIONS, _is_beside, text_blocks_in_python
 from webcrawl.parse.markup import scan_by_regex
 
@@ -54,7 +55,7 @@ def test_a_call_ends_after_its_limit_of_tags() -> None:
     assert (len(hrefs), name, attributes, at) == (5_000, b"base", b"", len(page))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("arguments", "error"),
     [
         ((), TypeError),
@@ -102,7 +103,7 @@ def _failing(attributes: bytes) -> bool:
     raise LookupError(attributes)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("arguments", "error"),
     [
         ((b"", {}), TypeError),

@@ -16,7 +16,6 @@ from tests.sim.web import IP_DELAY_S, LONGEST_FETCH_S, Judge, Web
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
-from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.bus import repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.fetching import HubFrontier
@@ -28,6 +27,7 @@ from webcrawl.cluster.several import SeveralHubs
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.gate import Gate
 from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.buckets import hub_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.lease import Lease, Outcome

@@ -20,11 +20,10 @@ from warcio.recordloader import ArcWarcRecordLoader
 from warcio.statusandheaders import StatusAndHeaders
 
 from tests.exchanges import EXCHANGES, HTML, LENGTH, ODD_HEADS, TEXT, capture, exchange, head, write
-from webcrawl.items import Original
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.cdxj import Answer, answer_of_record
 from webcrawl.warc.index import index_path
-from webcrawl.warc.records import Capture, digest, payload_digest, recorded_digest
+from webcrawl.warc.records import Capture, Original, digest, payload_digest, recorded_digest
 from webcrawl.warc.recovery import recover
 
 OK = b"HTTP/1.1 200 OK\r\n"

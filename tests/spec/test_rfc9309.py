@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from foreign import SHARED, check_all, needs_shared, target_of
 
+from tests.cases import each_of
 from webcrawl.parse.robots import (
     MAX_BODY_BYTES,
     MAX_PATTERN_BYTES,
@@ -63,11 +63,11 @@ def allows(body: str | bytes, target: str, agent: str = "webcrawl") -> bool:
 class TestUserAgentLine:
     """2.2.1"""
 
-    @pytest.mark.parametrize("name", ["webcrawl", "WebCrawl", "webcrawl/1.0", "webcrawl (bot)"])
+    @each_of("name", ["webcrawl", "WebCrawl", "webcrawl/1.0", "webcrawl (bot)"])
     def test_token_is_matched_whole_and_without_case(self, name: str) -> None:
         assert not allows(f"User-agent: {name}\nDisallow: /", "/a")
 
-    @pytest.mark.parametrize("name", ["web", "webcrawler", "xwebcrawl", "crawl", "", "-"])
+    @each_of("name", ["web", "webcrawler", "xwebcrawl", "crawl", "", "-"])
     def test_other_tokens_do_not_apply(self, name: str) -> None:
         assert allows(f"User-agent: {name}\nDisallow: /", "/a")
 
@@ -96,9 +96,7 @@ class TestUserAgentLine:
     def test_rules_before_any_group_apply_to_no_agent(self) -> None:
         assert allows("Disallow: /", "/a")
 
-    @pytest.mark.parametrize(
-        "line", ["Crawl-delay: 1", "Sitemap: http://a/s", "Noindex: /x", "?", ""]
-    )
+    @each_of("line", ["Crawl-delay: 1", "Sitemap: http://a/s", "Noindex: /x", "?", ""])
     def test_other_lines_do_not_close_a_group(self, line: str) -> None:
         assert not allows(f"User-agent: webcrawl\n{line}\nUser-agent: x\nDisallow: /", "/a")
 
@@ -106,7 +104,7 @@ class TestUserAgentLine:
 class TestMatching:
     """2.2.2"""
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("rules", "target", "allowed"),
         [
             ("Disallow: /a\nAllow: /a/b", "/a/b/c", True),
@@ -128,12 +126,12 @@ class TestMatching:
         body = "User-agent: *\nDisallow: /ツ\nAllow: /*%83%84"
         assert not allows(body, "/%E3%83%84")  # 10 octets against 8
 
-    @pytest.mark.parametrize("target", ["/robots.txt"])
+    @each_of("target", ["/robots.txt"])
     def test_robots_txt_itself_is_allowed(self, target: str) -> None:
         assert allows("User-agent: *\nDisallow: /", target)
         assert not allows("User-agent: *\nDisallow: /", target + "?x")
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("pattern", "target"),
         [
             # the examples of the section's table
@@ -159,7 +157,7 @@ class TestMatching:
     def test_equal_spellings(self, pattern: str, target: str) -> None:
         assert not allows(f"User-agent: *\nDisallow: {pattern}", target)
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("pattern", "target"),
         [("/a%2Fb", "/a/b"), ("/a/b", "/a%2Fb"), ("/a?b", "/a%3Fb"), ("/%41", "/%61")],
     )
@@ -175,7 +173,7 @@ class TestMatching:
 class TestSpecialCharacters:
     """2.2.3"""
 
-    @pytest.mark.parametrize(
+    @each_of(
         ("pattern", "target", "matches"),
         [
             ("/*.gif$", "/a/b.gif", True),
@@ -205,18 +203,18 @@ class TestSpecialCharacters:
 class TestFile:
     """2.2 and 2.3"""
 
-    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\n\n", "  \n"])
+    @each_of("end", ["\n", "\r\n", "\r", "\n\n", "  \n"])
     def test_line_ends(self, end: str) -> None:
         assert not allows(f"User-agent: *{end}Disallow: /a{end}", "/a")
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+    @each_of("encoding", ["utf-8", "utf-8-sig", "utf-16"])
     def test_byte_order_mark(self, encoding: str) -> None:
         assert not allows("User-agent: *\nDisallow: /a".encode(encoding), "/a")
 
     def test_white_space_and_comments(self) -> None:
         assert not allows("# hi\n \t User-agent : * # all\n\tDisallow :/a# b\n", "/a")
 
-    @pytest.mark.parametrize("body", [b"", b"\0\xff\xfe", b"<html>", b":", b"user-agent:\n:::"])
+    @each_of("body", [b"", b"\0\xff\xfe", b"<html>", b":", b"user-agent:\n:::"])
     def test_garbage_allows_all(self, body: bytes) -> None:
         assert RobotsRules.parse(body, "webcrawl") == RobotsRules()
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.parse.urls import canonicalize
 from webcrawl.warc.surt import surt
 
@@ -52,7 +53,7 @@ def expected(url: str) -> str:
     return key
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "key"),
     [
         ("http://www.example.com/Path/?b=2&a=1", "com,example)/path?a=1&b=2"),
@@ -95,7 +96,7 @@ def test_urls_of_a_crawl_have_the_key_of_the_library(host: str, rest: str) -> No
         assert surt(url) == expected(url)
 
 
-@pytest.mark.parametrize("kind", ["%25", "%2525", "cfid=", "cfid=x&", "sid=", "/", "&", "(", "."])
+@each_of("kind", ["%25", "%2525", "cfid=", "cfid=x&", "sid=", "/", "&", "(", "."])
 def test_a_hostile_url_has_the_key_of_the_library(kind: str) -> None:
     for start in ("http://a.test/", "http://a.test/?"):
         url = (start + kind * 1000)[:2083]

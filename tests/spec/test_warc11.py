@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from foreign import SHARED, needs_shared
 
+from tests.cases import each_of
 from tests.exchanges import EXCHANGES, ODD_HEADS, TEXT, capture, encrypted, exchange, read, write
-from webcrawl.items import Original
 from webcrawl.tools.warccheck.check import FORBIDDEN, MANDATORY, REQUIRED, check
 from webcrawl.warc.reader import Record
-from webcrawl.warc.records import REVISIT_PROFILE, digest, payload_digest
+from webcrawl.warc.records import REVISIT_PROFILE, Original, digest, payload_digest
 
 POLICY = SHARED / "warc_field_policy.json"
 SAMPLES = SHARED / "warc_samples"
@@ -98,7 +98,7 @@ def test_5_4_dates_are_utc(records: list[Record]) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", record.fields["warc-date"])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "media_type"),
     [
         ("warcinfo", "application/warc-fields"),

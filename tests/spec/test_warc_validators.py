@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.exchanges import EXCHANGES, ODD_HEADS, capture, encrypted, exchange, write
-from webcrawl.items import Original
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.index import index_path
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, Original, payload_digest
 
 PLAIN = EXCHANGES["plain"]
 ORIGINAL = Original(PLAIN.url, PLAIN.started_time, payload_digest(PLAIN))

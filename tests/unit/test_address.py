@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.cluster.address import Address, BusServer
 from webcrawl.cluster.bus import Bus
 
@@ -30,14 +31,14 @@ def test_addresses(tmp_path: Path) -> None:
     assert (address.ca, address.creds) == (file, file)
 
 
-@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
+@each_of("name", ["a", "A-b_9", "x" * 64])
 def test_a_path_is_the_name_of_the_crawl(name: str) -> None:
     address = Address.parse(f"nats://u:{SECRET}@a,nats://b/{name}?replicas=1")
     assert (address.name, address.servers[1], address.replicas) == (name, BusServer("b", 4222), 1)
     assert str(address) == f"nats://a:4222,b:4222/{name}"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "said"),
     [
         ("", "nats://"),

@@ -6,8 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-import pytest
-
+from tests.cases import each_of
 from tests.exchanges import exchange
 from webcrawl.admission.outage import Outage
 from webcrawl.admission.runner import Admissions, read_robots
@@ -66,7 +65,7 @@ def test_the_room_of_a_large_answer_is_free_in_the_end() -> None:
     assert repr(room) == "<Room 0 of 10 bytes, 0 waiting>"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("head", "wanted"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", True),
@@ -90,7 +89,7 @@ def test_retry_after_is_part_of_the_outcome() -> None:
     assert busy.retry_after_s == 7.0
 
 
-@pytest.mark.parametrize(("size", "in_place"), [(100, True), (LARGE_BODY_BYTES + 1, False)])
+@each_of(("size", "in_place"), [(100, True), (LARGE_BODY_BYTES + 1, False)])
 def test_a_large_robots_txt_is_read_on_a_thread(size: int, in_place: bool) -> None:
     threads = []
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.report.card import Card, write_card
@@ -344,7 +345,7 @@ def test_quantiles_of_counted_values() -> None:
         assert quantiles(log, f"{values} WHERE value < 0") == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("host", "inside"),
     [
         ("tamu.edu", True),

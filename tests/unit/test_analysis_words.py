@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.tools.words import count_tokens, visible_text
 
 CASES = {
@@ -30,12 +30,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("page", "tokens"), CASES.values(), ids=CASES)
+@each_of(("page", "tokens"), CASES.values(), ids=CASES)
 def test_tokens(page: str, tokens: int) -> None:
     assert count_tokens(f'<meta charset="utf-8">{page}'.encode()) == tokens
 
 
-@pytest.mark.parametrize("charset", ["windows-1252", "utf-16le", "utf-8"])
+@each_of("charset", ["windows-1252", "utf-16le", "utf-8"])
 def test_the_character_set_is_that_of_the_header(charset: str) -> None:
     page = "<p>ação é—bom</p>".encode(charset)
     assert count_tokens(page, f"text/html; charset={charset}") == 3

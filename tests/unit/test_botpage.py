@@ -12,6 +12,7 @@ from msgspec import structs
 from scrapy.exceptions import UsageError
 from scrapy.utils.project import get_project_settings
 
+from tests.cases import each_of
 from webcrawl.fetch.signing import DIRECTORY_PATH
 from webcrawl.tools.botpage.command import Command, _keys_path, _prefixes
 from webcrawl.tools.botpage.page import Bot, address_list, html, missing, write_botpage
@@ -79,7 +80,7 @@ def test_what_else_the_settings_promise() -> None:
         assert promise not in plain
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("agent", "path"),
     [
         ("https://example.org/keys", "/keys"),

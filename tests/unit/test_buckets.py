@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from webcrawl.cluster.buckets import BUCKETS, bucket_of, hub_of, other_hubs
+from tests.cases import each_of
+from webcrawl.frontier.buckets import BUCKETS, bucket_of, hub_of, other_hubs
 
 HOSTS = [f"www.example{n}.co.uk" for n in range(1000)]
 
@@ -15,7 +16,7 @@ HOSTS = [f"www.example{n}.co.uk" for n in range(1000)]
 def test_each_hub_has_a_row_of_buckets_and_they_differ_by_one_at_most(
     hubs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webcrawl.cluster.buckets.bucket_of", int)
+    monkeypatch.setattr("webcrawl.frontier.buckets.bucket_of", int)
     found = [hub_of(str(bucket), hubs) for bucket in range(BUCKETS)]
     assert found == sorted(found)
     assert all(found[hub * BUCKETS // hubs] == hub for hub in range(hubs))
@@ -33,7 +34,7 @@ def test_all_hubs_have_hosts() -> None:
     assert {hub_of(host, 8) for host in HOSTS} == set(range(8))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("host", "bucket"),
     [
         ("example.com", 2931),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.parse.charset import PRESCAN_BYTES, decode, encode_query, sniff
 
 E_ACUTE = "é".encode()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("payload", "content_type", "charset"),
     [
         (b"\xef\xbb\xbfx", "text/html; charset=koi8-r", "utf-8"),
@@ -38,7 +37,7 @@ def test_prescan_is_bounded() -> None:
     assert sniff(b" " * PRESCAN_BYTES + meta) == "windows-1252"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("payload", "charset", "text"),
     [
         (b"\xef\xbb\xbfx", "utf-8", "x"),
@@ -54,7 +53,7 @@ def test_decode(payload: bytes, charset: str, text: str) -> None:
     assert decode(payload, charset) == text
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("charset", "encoded"),
     [("utf-8", E_ACUTE), ("windows-1252", b"\xe9"), ("utf-16be", E_ACUTE), ("x", E_ACUTE)],
 )

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from tests.contracts.frontier import link
 from tests.mailing import receive
 from webcrawl.cluster import checkpoints
-from webcrawl.cluster.buckets import hub_of, other_hubs
 from webcrawl.cluster.checkpoints import (
     NAME,
     STATE,
@@ -36,6 +35,7 @@ from webcrawl.cluster.claims import Claim, read_claim
 from webcrawl.cluster.restoring import find_checkpoint, restore
 from webcrawl.cluster.sentcheckpoints import fetch_checkpoint, send_checkpoint
 from webcrawl.frontier.base import Policy
+from webcrawl.frontier.buckets import hub_of, other_hubs
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.frontier.mailbox import FoundLink
 from webcrawl.frontier.politeness import Politeness
@@ -318,11 +318,26 @@ def test_a_checkpoint_in_a_store_has_each_file_once_and_is_whole_after_a_kill(
     assert not left.exists()
     for number, given in enumerate((url, f"{url}/checkpoints", f"file://{home}")):
         (folder := tmp_path / f"fetched{number}").mkdir()
-        restore(fetch_checkpoint(given, folder), tmp_path / f"job{number}")
+        restore(fetch_checkpoint(given, folder, lambda claim: None), tmp_path / f"job{number}")
         assert pending_in(tmp_path / f"job{number}") == 2
     (tmp_path / "none").mkdir()
     with pytest.raises(StoreError, match="has no checkpoint"):
-        fetch_checkpoint(f"file://{tmp_path}/none", tmp_path)
+        fetch_checkpoint(f"file://{tmp_path}/none", tmp_path, lambda claim: None)
+
+
+def test_files_of_a_hub_that_runs_are_not_fetched(
+    tmp_path: Path, states: tuple[dict[str, Path], ...]
+) -> None:
+    (store := tmp_path / "store").mkdir()
+    send_checkpoint(f"file://{store}", write_checkpoint(tmp_path, HEADER, states[0]))
+
+    def refuse(claim: Claim) -> None:
+        raise StoreError(f"hub {claim.number} runs")
+
+    (folder := tmp_path / "fetched").mkdir()
+    with pytest.raises(StoreError, match=f"hub {HUB} runs"):
+        fetch_checkpoint(f"file://{store}", folder, refuse)
+    assert [path.name for path in folder.iterdir()] == ["checkpoint.json"]
 
 
 @pytest.mark.usefixtures("at_once")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import json
 
+from tests.cases import each_of
 from tests.unit import virtualtime
 from tests.unit.test_hub_records import Process, Records
 from webcrawl.cluster.bus import Entry, Refused
@@ -76,7 +77,7 @@ def test_cloned_machines_that_start_at_once_claim_different_numbers(tmp_path: Pa
         claimant_of(jobdirs[0])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("other", "problem"),
     [
         ({"hubs": 3}, "has CLUSTER_HUBS=2, and this process 3"),

@@ -22,7 +22,7 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lease, Outcome
 from webcrawl.frontier.revisit import Recrawl
-from webcrawl.tools.explain.frontier import explain
+from webcrawl.live.frontierexplanation import explain
 from webcrawl.tools.frontier.command import Command
 
 __all__ = ["closed"]  # a fixture

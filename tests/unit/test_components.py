@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from scrapy.settings import Settings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
+from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl import settings as project
 from webcrawl.config.components import VITAL, losses, refusals
@@ -33,14 +33,14 @@ class MyArchive(WarcPipeline):
     """An archive of a user's."""
 
 
-@pytest.mark.parametrize("name", DICTIONARIES)
+@each_of("name", DICTIONARIES)
 def test_a_path_of_ours_is_where_the_class_is_defined(name: str) -> None:
     """Scrapy compares the paths of a `..._BASE` as they are: another path could not be set None."""
     for path in getattr(project, f"{name}_BASE"):
         assert global_object_name(load_object(path)) == path
 
 
-@pytest.mark.parametrize("name", DICTIONARIES)
+@each_of("name", DICTIONARIES)
 def test_a_users_component_stands_beside_ours(name: str) -> None:
     ours = enabled(of_a_crawl(), name)
     mine = global_object_name(Mine)
@@ -49,7 +49,7 @@ def test_a_users_component_stands_beside_ours(name: str) -> None:
         assert enabled(of_a_crawl(**{name: chosen}), name) == ours | {mine}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "part", "forms"),
     [
         ("ITEM_PIPELINES", WarcPipeline, [WarcPipeline, WARC]),
@@ -89,7 +89,7 @@ def test_a_crawl_with_all_its_parts_says_nothing() -> None:
         assert [*losses(settings)] == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("chosen", "line"),
     [
         (
@@ -137,7 +137,7 @@ def test_another_handler_and_downloader_get_a_line() -> None:
     assert line.startswith("DOWNLOADER is scrapy.core.downloader.Downloader: ")
 
 
-@pytest.mark.parametrize("off", [False, "0", "False", "false"])
+@each_of("off", [False, "0", "False", "false"])
 def test_no_archive_is_no_fault_if_the_settings_say_so(off: Any) -> None:
     assert refusals(of_a_crawl(ITEM_PIPELINES={WARC: None}, WARC_ENABLED=off)) == []
 

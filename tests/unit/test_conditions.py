@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.fetch.conditions import VALIDATOR_MAX, Validators, are_conditional
 
 DATE = "Sat, 01 Aug 2026 10:00:00 GMT"
 
 
-@pytest.mark.parametrize("etag", ['"v1"', 'W/"v1"', '""', '"a,b"', "5f3-61b", '"' + "a" * 62 + '"'])
+@each_of("etag", ['"v1"', 'W/"v1"', '""', '"a,b"', "5f3-61b", '"' + "a" * 62 + '"'])
 def test_an_entity_tag_is_kept_as_sent(etag: str) -> None:
     assert Validators.of([(b"etag", etag.encode())]) == (etag, "")
     assert Validators(etag).conditions() == [(b"If-None-Match", etag.encode())]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "etag",
     [
         *("", "*", '"a', '"a", "b"', "a, b", '"a"b"', '"a\r\nX: 1"', '"a\rX: 1"', '"\0"', '"a b"'),
@@ -27,7 +26,7 @@ def test_another_text_is_no_entity_tag(etag: str) -> None:
     assert Validators(etag).conditions() == []  # also not if it was stored
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("date", "kept"),
     [
         (DATE, True),
@@ -59,7 +58,7 @@ def test_a_repeated_header_is_no_validator() -> None:
     assert Validators.of([(b"etag", b'"1"'), (b"etag", b'"1"')]).etag == '"1"'
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("before", "now", "held"),
     [
         (Validators('"1"'), Validators('W/"1"'), True),

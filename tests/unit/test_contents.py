@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from tests.cases import each_of
 from webcrawl.frontier.contents import Contents
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
-from webcrawl.items import Original
-from webcrawl.warc.records import digest, raw_digest
+from webcrawl.warc.records import Original, digest, raw_digest
 
 DONE = Fetched(200, 1.0, 1.0)
 PLAIN, CHUNKED, GZIPPED = (
@@ -45,7 +44,7 @@ class Kept:
         return sum(1 for _ in self.store._db.rows(rows.CONTENT))
 
 
-@pytest.mark.parametrize("at_once", [False, True])
+@each_of("at_once", [False, True])
 def test_a_page_is_compared_with_all_forms_in_which_its_content_was_sent(at_once: bool) -> None:
     kept, ended = Kept(), []
     forms = [PLAIN, CHUNKED, CHUNKED, GZIPPED, GZIPPED, CHUNKED, PLAIN]
@@ -94,7 +93,7 @@ def test_a_plain_page_takes_one_row_and_any_other_page_two() -> None:
     assert kept.rows == 3
 
 
-@pytest.mark.parametrize("outcome", [Returned(), Failed("reset", 1.0, 1.0)])
+@each_of("outcome", [Returned(), Failed("reset", 1.0, 1.0)])
 def test_a_page_that_was_not_fetched_is_not_the_first(outcome: Outcome) -> None:
     kept = Kept()
     kept.ask("a", GZIPPED)
@@ -122,7 +121,7 @@ def test_a_page_without_a_payload_digest_is_compared_by_its_content() -> None:
 UNARCHIVED = replace(DONE, archived=False)
 
 
-@pytest.mark.parametrize("sent", [PLAIN, GZIPPED])
+@each_of("sent", [PLAIN, GZIPPED])
 def test_a_page_that_is_not_archived_has_duplicates_and_no_revisits(sent: str) -> None:
     kept = Kept()
     kept.ask("lost", sent)

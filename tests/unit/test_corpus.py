@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cases import each_of
 from webcrawl.tools.corpus.columns import page_with_tables, tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts, write_lines
@@ -81,7 +82,10 @@ FIRST = [
     response("/br", 200, brotli.compress(PAGE), HTML, "Content-Encoding: br"),
     response("/decoded", 200, PAGE, HTML, "Transfer-Encoding: chunked", "Content-Encoding: gzip"),
     response("/charset", 200, PAGE.decode().encode("latin-1"), HTML),
-    response("/label", 200, PAGE, "Content-Type: text/html; charset=nonsense"),
+    response(
+        *("/label", 200, PAGE, "Content-Type: text/html; charset=nonsense"),
+        WARC_Identified_Payload_Type="text/xml",
+    ),
     response("/robots.txt", 200, ROBOTS, "Content-Type: text/plain"),
     response("/sitemap.xml", 200, b"<urlset/>", "Content-Type: application/xml"),
     response("/a.png", 200, b"\x89PNG", "Content-Type: image/png"),
@@ -187,7 +191,7 @@ EXPECTED: dict[str, Row] = {
     "http://a.test/br": PORTUGUESE,
     "http://a.test/decoded": PORTUGUESE,
     "http://a.test/charset": {"detected_language": "por", "content_charset": "UTF-8"},
-    "http://a.test/label": PORTUGUESE,
+    "http://a.test/label": {**PORTUGUESE, "content_mime_detected": "text/xml"},  # as XHTML begins
     "http://a.test/robots.txt": {
         **NO_TEXT,
         "subset": "robotstxt",
@@ -299,7 +303,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.parametrize("url", EXPECTED)
+@each_of("url", EXPECTED)
 def test_a_capture_has_its_columns(made: Made, url: str) -> None:
     row = made.rows[url]
     assert {name: row[name] for name in EXPECTED[url]} == EXPECTED[url]
@@ -317,7 +321,7 @@ def test_each_capture_has_a_row_and_all_else_is_counted(made: Made) -> None:
     ]
 
 
-@pytest.mark.parametrize("url", EXPECTED)
+@each_of("url", EXPECTED)
 def test_a_record_is_where_its_row_says(made: Made, url: str) -> None:
     row = made.rows[url]
     path = made.first.parent / row["warc_filename"]
@@ -368,7 +372,7 @@ ARROW = {
 }
 
 
-@pytest.mark.parametrize("name", ["captures", "hosts"])
+@each_of("name", ["captures", "hosts"])
 def test_the_tables_have_the_columns_of_the_schema(made: Made, name: str) -> None:
     wanted = list(tables()[name])
     file = "hosts" if name == "hosts" else "first"
@@ -410,7 +414,7 @@ def test_a_host_has_its_counts(made: Made) -> None:
 SAID = ("http://a.test/signals", "http://a.test/utf-16")  # noindex, and tdm-reservation: 1
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("filters", "left_out"),
     [
         (Filters(), ("http://a.test/again",)),

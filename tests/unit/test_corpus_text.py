@@ -10,6 +10,7 @@ from collections import Counter
 import lxml.html
 import pytest
 
+from tests.cases import each_of
 from tests.unit.corpus_pages import pages
 from webcrawl.parse.links import TITLE_MAX
 from webcrawl.tools.corpus.text import PAGE_MAX_BYTES, bounded, read
@@ -65,7 +66,7 @@ def mean(values: list[float]) -> float:
     return round(sum(values) / len(values), 3)
 
 
-@pytest.mark.parametrize("is_portuguese", [True, False])
+@each_of("is_portuguese", [True, False])
 def test_main_text_is_what_was_marked(is_portuguese: bool) -> None:
     """`text` has these numbers. A box whose class is "sidebar" is counted apart."""
     scores: dict[str, list[float]] = {

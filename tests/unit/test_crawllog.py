@@ -12,11 +12,12 @@ import pytest
 
 from tests.contracts.frontier import FOREVER, Driver, answer
 from webcrawl.crawllog import files
-from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files, new_crawl_id
+from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files
 from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, Utc, joined, milliseconds, to_bytes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
 from webcrawl.frontier.disk.frontier import LocalFrontier
+from webcrawl.frontier.disk.identity import new_crawl_id
 from webcrawl.frontier.distributor import Distributor
 from webcrawl.frontier.lease import Link, Resolved, Step
 from webcrawl.frontier.store import StoreError

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from isal import isal_zlib
 
+from tests.cases import each_of
 from webcrawl.fetch import decode as module
 from webcrawl.fetch.decode import (
     MAX_CODINGS,
@@ -94,7 +95,7 @@ def test_no_limit(format_: str) -> None:
     assert decode(body, headers, sys.maxsize) == Decoded(PAGE)
 
 
-@pytest.mark.parametrize("codings", ["", "identity", ",", " , identity"])
+@each_of("codings", ["", "identity", ",", " , identity"])
 def test_no_coding(codings: str) -> None:
     assert decode(PAGE, label(codings), LIMIT) == Decoded(PAGE)
 
@@ -210,7 +211,7 @@ def test_output_of_exactly_the_bound_is_complete(format_: str) -> None:
     assert problem.startswith("too large ")
 
 
-@pytest.mark.parametrize("format_", ["gzip", "zstd"])
+@each_of("format_", ["gzip", "zstd"])
 def test_members_in_a_row(format_: str) -> None:
     headers, body = encoded(format_)
     assert decode(body * 3, headers, LIMIT) == Decoded(PAGE * 3)
@@ -219,7 +220,7 @@ def test_members_in_a_row(format_: str) -> None:
     assert problem.startswith("too large ")
 
 
-@pytest.mark.parametrize("format_", ["gzip", "zstd"])
+@each_of("format_", ["gzip", "zstd"])
 def test_members_are_bounded(format_: str) -> None:
     headers, body = encoded(format_, b"a")
     assert decode(body * 100, headers, LIMIT).payload == b"a" * (MAX_MEMBERS + 1)

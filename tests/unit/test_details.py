@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.crawllog.details import details_of
 from webcrawl.fetch.exchange import Exchange
 
@@ -29,7 +28,7 @@ def test_a_long_media_type_is_cut() -> None:
     assert media_type_of(b"text/" + b"\x01" * 30_000) == "text/" + "\x01" * 250
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("truncated", "decode_problem", "expected"),
     [
         ("", "", None),

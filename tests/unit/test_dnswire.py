@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, DnsAnswer, query, question, read_answer
 
 ASKED = question("a.br", TYPE_A)
@@ -55,7 +54,7 @@ def test_the_echoed_question_may_be_in_another_case() -> None:
     assert read_answer(echoed, ASKED).addresses == ("192.0.2.1",)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("octets", "problem"),
     [
         (message(), "nodata"),

@@ -7,8 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from pkgutil import iter_modules, resolve_name
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl import commands
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +81,7 @@ def torn_tables(page: Path) -> Iterator[str]:
         before = row
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_of("page", PAGES)
 def test_each_reference_of_a_page_leads_somewhere_and_each_table_is_whole(page: Path) -> None:
     faults = [*broken_links(page), *torn_tables(page)]
     if page.name not in OF_THE_PAST:

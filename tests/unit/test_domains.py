@@ -6,10 +6,11 @@ import socket
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.parse.domains import registered_domain
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("host", "domain"),
     [
         ("uol.com.br", "uol.com.br"),

@@ -7,6 +7,7 @@ from scrapy import Request
 from scrapy.exceptions import NotSupported
 from scrapy.settings import Settings
 
+from tests.cases import each_of
 from webcrawl.downloader.downloader import Downloader, _our_handlers
 from webcrawl.downloader.handler import DownloadHandler
 
@@ -18,7 +19,7 @@ class Users(DownloadHandler):
     """A subclass of a user's own."""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("handlers", "found"),
     [
         ({"http": OURS, "https": OURS}, {"http": DownloadHandler, "https": DownloadHandler}),
@@ -33,7 +34,7 @@ def test_only_the_projects_handlers_are_called_directly(
     assert _our_handlers(Settings({"DOWNLOAD_HANDLERS": handlers})) == found
 
 
-@pytest.mark.parametrize("url", ["https://a.br/", "ftp://a.br/", "s3://bucket/key"])
+@each_of("url", ["https://a.br/", "ftp://a.br/", "s3://bucket/key"])
 def test_no_request_goes_past_a_proxy(url: str) -> None:
     downloader = object.__new__(Downloader)
     downloader._has_proxy, downloader._ours = True, {"http": DownloadHandler}

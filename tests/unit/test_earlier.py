@@ -12,12 +12,11 @@ import pytest
 from rocksdict import AccessType
 
 from tests.exchanges import EXCHANGES, capture, write
-from webcrawl.items import Original
 from webcrawl.warc import earlierbuild
 from webcrawl.warc.earlier import Earlier, opened
 from webcrawl.warc.earlierbuild import open_earlier
 from webcrawl.warc.earlierlines import EarlierError, Entry, Lines, sources_of
-from webcrawl.warc.records import labelled, payload_digest, raw_digest
+from webcrawl.warc.records import Original, labelled, payload_digest, raw_digest
 
 
 def digest(n: int) -> bytes:

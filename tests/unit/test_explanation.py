@@ -12,6 +12,7 @@ import pytest
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from tests.cases import each_of
 from tests.contracts.frontier import FOREVER, Driver, link
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, Steered
@@ -35,11 +36,11 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.orderings import ORDERINGS, Level
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.live.explanation import explained_by_crawl, of_scope
+from webcrawl.live.frontierexplanation import explain
 from webcrawl.live.livecrawl import LiveCrawl, RefusalError
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
-from webcrawl.tools.explain.explanation import explained_by_crawl, of_scope
-from webcrawl.tools.explain.frontier import explain
 
 UTC_S = 1_000_000_000.0  # 2001-09-09 01:46:40
 AT = "2001-09-09 01:48:20 UTC"  # where a Driver begins
@@ -136,7 +137,7 @@ def test_the_place_in_an_ordering_that_was_added(
     assert said[0] == f"Waiting at shortest 18: {NEXT}."
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("settings", "expected"),
     [
         ({}, []),
@@ -153,7 +154,7 @@ def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
     assert said == [f"Out of scope: {why}." for why in expected]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "expected"),
     [
         ("/a/b" + "/c" * 20, "its path has more segments than a path limit allows (TRAPS)"),

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from math import exp
 from random import Random
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.frontier.revisit import (
     DAY_S,
     Allowance,
@@ -79,7 +78,7 @@ def adaptive(weights: list[float]) -> float:
     )
 
 
-@pytest.mark.parametrize(("rank", "gain"), [(0.0, 0.0), (-0.7, 0.05)])
+@each_of(("rank", "gain"), [(0.0, 0.0), (-0.7, 0.05)])
 def test_adaptive_revisits_keep_more_fresh_than_fixed_ones(rank: float, gain: float) -> None:
     weights = [(n + 1) ** rank for n in range(PAGES)]
     Random(17).shuffle(weights)

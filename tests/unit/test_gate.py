@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
+from tests.cases import each_of
 from tests.closing import close
 from webcrawl.fetch import gate as gate_module
 from webcrawl.fetch.client import Client
@@ -103,7 +104,7 @@ async def test_a_request_that_is_connecting_begins_again() -> None:
         assert server.requests == 1
 
 
-@pytest.mark.parametrize("shut", [True, False])
+@each_of("shut", [True, False])
 async def test_some_requests_are_cut_before_they_are_sent(shut: bool) -> None:
     async with gated() as (gate, client, server):
         if shut:
@@ -207,22 +208,6 @@ async def test_each_hub_allows_requests_to_its_own_hosts(monkeypatch: pytest.Mon
             assert (await each).status == 200
 
 
-async def test_urls_can_be_denied_while_a_look_up_waits() -> None:
-    gate = Gate()
-    pump = Mock(target=Mock(placed=0))
-    controls = Controls(gate, Scope(), pump, Orders())
-    await controls.carry_out(Orders(is_paused=True))
-    look_up = asyncio.create_task(gate.wait())
-    page = asyncio.create_task(gate.wait("http://a.test/"))
-    await asyncio.sleep(0)
-    await controls.carry_out(Orders(is_paused=True, deny=("a.test",)))
-    with pytest.raises(FetchFailed):
-        await page
-    assert not look_up.done()
-    gate.open()
-    await look_up
-
-
 async def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None:
     """Requests of a user's code have no lease, so they wait on."""
     gate = Gate()
@@ -284,17 +269,3 @@ async def test_orders_that_failed_are_carried_out_by_the_next_call(
     await controls.carry_out(replace(late, is_paused=False))
     await other
     assert scope.refuses("http://a.test/", "a.test") == "deny"
-
-
-async def test_a_resume_that_failed_is_carried_out_by_the_next_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gate = Gate()
-    controls = Controls(gate, Scope(), Mock(target=Mock(placed=0)), Orders())
-    await controls.carry_out(Orders(is_paused=True))
-    with monkeypatch.context() as patch:
-        patch.setattr(Gate, "open", Mock(side_effect=RuntimeError))
-        with pytest.raises(RuntimeError):
-            await controls.carry_out(Orders())
-    await controls.carry_out(Orders())
-    assert not gate.is_shut

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.admission.guard import AddressGuard
 
 PUBLIC = [
@@ -77,19 +76,19 @@ NOT_ONE_MACHINE = [
 NO_ADDRESS = ["", "localhost", "127.1", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.4:80", "[::1]"]
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_of("address", PUBLIC)
 def test_public_addresses_pass(address: str) -> None:
     assert AddressGuard().admits(address)
     assert AddressGuard(allow_private=True).admits(address)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_of("address", PRIVATE)
 def test_private_addresses_pass_when_allowed(address: str) -> None:
     assert not AddressGuard().admits(address)
     assert AddressGuard(allow_private=True).admits(address)
 
 
-@pytest.mark.parametrize("address", [*NOT_ONE_MACHINE, *NO_ADDRESS])
+@each_of("address", [*NOT_ONE_MACHINE, *NO_ADDRESS])
 def test_addresses_of_no_single_machine_never_pass(address: str) -> None:
     assert not AddressGuard().admits(address)
     assert not AddressGuard(allow_private=True).admits(address)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.scope.hostrules import CACHED_HOSTS, NO_VALUES, HostRule, HostRules, Source, Values
 
 
@@ -18,7 +18,7 @@ def rule(line: int = 1, values: dict[str, Any] | None = None, **targets: str) ->
     return HostRule(line=line, values=Values(**values or {"delay_s": 1.0}), **made)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("targets", "matching", "others"),
     [
         ({"host": "x.org"}, ["x.org"], ["www.x.org", "org", "ax.org"]),
@@ -27,7 +27,6 @@ def rule(line: int = 1, values: dict[str, Any] | None = None, **targets: str) ->
         ({"host": "127.0.0.1"}, ["127.0.0.1"], ["127.0.0.2"]),
         ({"host": "::1"}, ["::1"], ["::2"]),
     ],
-    ids=str,
 )
 def test_a_rule_is_for_whole_labels(
     targets: dict[str, str], matching: list[str], others: list[str]

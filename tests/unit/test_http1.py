@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.fetch.exchange import FetchFailed
 from webcrawl.fetch.http1 import (
     MAX_FRAMING,
@@ -194,7 +195,7 @@ def test_after_blank_lines_and_interim_responses(case: Case) -> None:
         check(case, reader, case.body)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status_line", "version"),
     [
         (b"HTTP/1.1 200 OK", "1.1"),
@@ -228,7 +229,7 @@ def test_folded_lines_are_joined_with_a_space() -> None:
     assert parse_headers(head) == [(b"a", b"one two three"), (b"b", b"4")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "garbage",
     [
         b"<html>HTTP/0.9 has no status line</html>",
@@ -245,7 +246,7 @@ def test_folded_lines_are_joined_with_a_space() -> None:
         b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_INTERIM + 1),
     ],
 )
-@pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
 def test_garbage_is_the_peers_fault(garbage: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(FetchFailed) as caught:
         read("GET", cut(garbage))
@@ -257,7 +258,7 @@ def test_garbage_is_detected_at_its_first_byte() -> None:
         read("GET", [b"<"])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "flood",
     [
         OK + b"A: " + b"b" * HEADER_LIMIT,
@@ -268,7 +269,7 @@ def test_garbage_is_detected_at_its_first_byte() -> None:
     ],
     ids=["line", "lines", "blank lines", "interim", "reason"],
 )
-@pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
 def test_headers_are_bounded(flood: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(FetchFailed) as caught:
         read("GET", cut(flood))
@@ -281,10 +282,8 @@ def test_a_head_of_exactly_the_limit_passes() -> None:
     assert read("GET", [head + b"body"]).head == head
 
 
-@pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
-@pytest.mark.parametrize(
-    "head", [OK + b"\r\n", OK + b"Content-Length: 9000\r\n\r\n"], ids=["eof", "length"]
-)
+@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@each_of("head", [OK + b"\r\n", OK + b"Content-Length: 9000\r\n\r\n"], ids=["eof", "length"])
 def test_a_body_is_cut_exactly(head: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     body = bytes(range(256)) * 30
     reader = read("GET", cut(head + body))
@@ -293,7 +292,7 @@ def test_a_body_is_cut_exactly(head: bytes, cut) -> None:  # type: ignore[no-unt
     assert reader.body == reader.content == body[:BODY_LIMIT]
 
 
-@pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
 def test_a_chunked_body_is_cut_exactly(cut) -> None:  # type: ignore[no-untyped-def]
     body = b"64\r\n" + b"x" * 100 + b"\r\n"
     reader = read("GET", cut(CHUNKED + body * 100))
@@ -310,7 +309,7 @@ def test_a_body_of_exactly_the_limit_is_complete() -> None:
     assert reader.truncated == ""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("head", "body", "why", "truncated"),
     [
         (OK + b"Content-Length: 5\r\n\r\n", b"hell", "eof", "disconnect"),
@@ -353,7 +352,7 @@ def test_content_from_returns_the_new_part() -> None:
     assert reader.content_from(3) == b"de"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_of("seed", range(20))
 def test_chunks_of_all_sizes_and_styles(seed: int) -> None:
     """Chunks of up to 15 bytes are read many at a time."""
     rng = random.Random(seed)
@@ -375,7 +374,7 @@ def test_chunks_of_all_sizes_and_styles(seed: int) -> None:
     assert (reader.truncated, reader.problem) == ("", "")
 
 
-@pytest.mark.parametrize("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
 def test_endless_trailers_are_cut(cut) -> None:  # type: ignore[no-untyped-def]
     line = b"Name: " + b"x" * 92 + b"\r\n"
     reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
@@ -394,7 +393,7 @@ def test_trailers_up_to_the_bound_are_complete() -> None:
     assert reader.truncated == ""
 
 
-@pytest.mark.parametrize(("size", "cut"), [(1, True), (5, False)])
+@each_of(("size", "cut"), [(1, True), (5, False)])
 def test_a_body_that_is_mostly_framing_is_cut(size: int, cut: bool) -> None:
     chunk = b"%d\n" % size + b"a" * size + b"\n"
     body = chunk * (2 * MAX_FRAMING // len(chunk))

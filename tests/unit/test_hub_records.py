@@ -9,6 +9,7 @@ from math import inf
 import pytest
 from msgspec import json
 
+from tests.cases import each_of
 from webcrawl.cluster.bus import Bus, Entry, Refused
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
@@ -156,7 +157,7 @@ def test_after_a_clean_end_the_next_run_serves_at_once_and_takes_the_end_back() 
     assert records.crawl.end == ""
 
 
-@pytest.mark.parametrize("ends", [True, False])
+@each_of("ends", [True, False])
 def test_after_a_kill_or_with_fetchers_about_the_next_run_waits(ends: bool) -> None:
     records = Records()
     before = served(records)
@@ -194,7 +195,7 @@ def test_a_pause_is_not_cut_short_by_a_second_loss() -> None:
     assert process.check(2.0) == -inf
 
 
-@pytest.mark.parametrize("key", [CRAWL, HUB])
+@each_of("key", [CRAWL, HUB])
 def test_garbage_is_replaced(key: str) -> None:
     records = Records()
     process = served(records)

@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
+from tests.cases import each_of
 from tests.unit.test_hub_records import Records
 from webcrawl.cluster.bus import Refused
 from webcrawl.cluster.joining import CrawlEndedError, wait_for_brief
@@ -79,7 +80,7 @@ def test_code_is_not_taken_from_the_bus() -> None:
     assert settings["SCOPE_RULES"] != "json.loads"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [
         ("SCOPE_DENY", ["@/etc/passwd"]),
@@ -133,7 +134,7 @@ def test_a_hub_and_a_fetcher_pass_the_check_before_a_crawl(tmp_path: Path) -> No
     assert check(settings_of(JOBDIR=str(tmp_path), CLUSTER_HUBS=4)) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "line"),
     [
         ({"CLUSTER": "http://user:s3cr3t@host"}, "CLUSTER: begins with neither nats:// nor tls://"),
@@ -159,7 +160,7 @@ def test_a_setting_that_a_cluster_cannot_use_is_one_line(
     assert "s3cr3t" not in found
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("record", "error", "line"),
     [
         (b'{"version":"1","id":"A","settings":"","end":"finished"}', CrawlEndedError, "has ended"),

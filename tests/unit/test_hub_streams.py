@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.cluster.ages import shifted
 from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet
 from webcrawl.cluster.streams import Stream
@@ -55,16 +54,6 @@ def carry(one: Side, two: Side) -> None:
         two.stream.receive(packet)
 
 
-def test_messages_arrive_in_order_and_what_was_sent_before_a_session_too() -> None:
-    one, two = Side(), Side()
-    one.channel.send(End("a"))
-    assert one.out == []
-    begin(one, two, "f.1")
-    one.channel.send(End("b"))
-    carry(one, two)
-    assert two.heard == [End("a"), End("b")]
-
-
 def test_a_large_message_goes_in_several_packets() -> None:
     one, two = pair()
     one.channel.send(End("x" * (2 * PACKET_BYTES)))
@@ -98,15 +87,6 @@ def test_a_lost_last_message_is_noticed_by_the_next_tick() -> None:
     assert two.heard == []
 
 
-def test_a_tick_sends_only_if_nothing_else_did() -> None:
-    one, _ = pair()
-    one.channel.send(End("a"))
-    one.stream.tick()
-    assert len(one.out) == 1
-    one.stream.tick()
-    assert one.out[1:] == [Packet("f.1", 1, 0, 0.0, 100.0, b"")]
-
-
 def test_a_packet_that_confirms_what_was_never_sent_confirms_nothing() -> None:
     one, two = pair()
     one.channel.send(End("a"))
@@ -129,16 +109,6 @@ def test_packets_of_another_session_and_repeated_ones_change_nothing() -> None:
     assert two.stream.session == "f.1"
 
 
-def test_what_has_arrived_is_forgotten() -> None:
-    one, two = pair()
-    one.channel.send(End("a"))
-    assert not one.stream.is_confirmed
-    carry(one, two)
-    two.stream.confirm()
-    carry(two, one)
-    assert one.stream.is_confirmed
-
-
 def test_a_session_is_valid_from_the_last_packet_that_the_other_end_has_answered() -> None:
     one, two = pair()
     assert one.stream.valid_until == 100.0 + SILENCE_S
@@ -158,16 +128,6 @@ def test_a_session_is_valid_from_the_last_packet_that_the_other_end_has_answered
     assert one.stream.valid_until == -inf
 
 
-def test_a_stream_that_is_over_hears_nothing_and_says_so_once() -> None:
-    one, two = pair()
-    two.stream.abort()
-    two.stream.abort()
-    one.channel.send(End("a"))
-    carry(one, two)
-    assert two.heard == [None]
-    assert two.stream.is_closing()
-
-
 def test_times_come_as_ages() -> None:
     one, two = pair()
     one.now, two.now = 1_000.0, 50.0
@@ -183,7 +143,7 @@ def test_times_come_as_ages() -> None:
     assert (seen.asked_at, seen.ended_at, release.now) == (48.25, 49.25, 50.25)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("message", "expected"),
     [
         (

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from scrapy.settings import default_settings
 
+from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl import settings as project
 from webcrawl.config.ignored import UNUSED, unused
@@ -83,14 +83,14 @@ def test_the_defaults_give_no_line() -> None:
     assert list(unused(of_a_crawl(**ours))) == []
 
 
-@pytest.mark.parametrize("name", LISTED)
+@each_of("name", LISTED)
 def test_each_setting_without_effect_gives_a_line(name: str) -> None:
     is_dict = isinstance(vars(default_settings).get(name), dict)
     (line,) = unused(of_a_crawl(**{name: {"some": {}} if is_dict else "something"}))
     assert line.startswith(f"{name} has no effect here: ")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "chosen",
     [
         {"AUTOTHROTTLE_ENABLED": "0"},
@@ -105,7 +105,7 @@ def test_no_line_for_what_the_crawl_does_anyway(chosen: dict[str, Any]) -> None:
     assert list(unused(of_a_crawl(**chosen))) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [
         ("COOKIES_ENABLED", 1), ("REFERER_ENABLED", "1"), ("REDIRECT_ENABLED", True),
@@ -119,7 +119,7 @@ def test_a_line_for_scrapys_default_too(name: str, value: object) -> None:
     assert line.startswith(f"{name} has no effect here: ")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "kind", "component"),
     [
         ("REFERER_ENABLED", "SPIDER", "scrapy.spidermiddlewares.referer.RefererMiddleware"),

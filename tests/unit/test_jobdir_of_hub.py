@@ -10,10 +10,10 @@ import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.cluster.buckets import hub_of, other_hubs
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.config.joining import claim
 from webcrawl.frontier.base import Policy
+from webcrawl.frontier.buckets import hub_of, other_hubs
 from webcrawl.frontier.disk.frontier import JobFolder, LocalFrontier
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError

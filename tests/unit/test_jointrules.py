@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.parse.jointrules import (
     JOINT,
     NAMES_MAX,
@@ -63,7 +64,7 @@ def test_rules_of_many_names_are_bounded() -> None:
     assert rules.allows("/robots.txt")
 
 
-@pytest.mark.parametrize("row", [b"", b"\x90", b"\xff", b"\x92\xaaJointRules\x01"])
+@each_of("row", [b"", b"\x90", b"\xff", b"\x92\xaaJointRules\x01"])
 def test_a_damaged_row_is_a_value_error(row: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_rules(JOINT + row)

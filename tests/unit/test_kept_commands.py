@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.crawl.keptcommands import Command, Steered, shown, steered_by
 from webcrawl.extensions.steering import _entries
 from webcrawl.frontier.base import Policy
@@ -107,7 +108,7 @@ def test_the_newer_wish_is_the_target() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "row",
     [
         b"{",

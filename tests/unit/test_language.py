@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.parse.language import declared_language
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("html", "lang"),
     [
         (b"<!DOCTYPE html><html lang=pt-BR>", "pt-br"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.languages import EVERY, FIRST, HostLanguages
 from webcrawl.frontier.lease import Fetched, Link
@@ -46,7 +45,7 @@ def test_a_page_without_text_puts_a_look_off_only_if_it_was_looked_at() -> None:
     assert not host.languages.is_sampled("a")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "declared", "is_mostly"),
     [("por", "", True), ("eng", "", False), ("por", "en", True), ("eng", "pt-br", False)],
 )

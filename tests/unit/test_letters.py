@@ -11,6 +11,7 @@ from msgspec import DecodeError
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
+from tests.cases import each_of
 from webcrawl.cluster.letters import ROWS_BYTES_MAX, MailRows, read_rows, write_rows
 from webcrawl.frontier.lease import LAST_REQUISITE, REQUISITE, Link, RobotsTask
 from webcrawl.frontier.mailbox import (
@@ -82,7 +83,7 @@ BAD_LINKS = {
 }
 
 
-@pytest.mark.parametrize("link", BAD_LINKS.values(), ids=BAD_LINKS)
+@each_of("link", BAD_LINKS.values(), ids=BAD_LINKS)
 def test_a_link_that_no_frontier_writes_is_refused(link: Link) -> None:
     with pytest.raises(DecodeError):
         read(letter_of([MAIL[0], FoundLink(link)]))
@@ -108,13 +109,13 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
+@each_of("row", BAD_ROWS.values(), ids=BAD_ROWS)
 def test_a_mail_that_is_not_for_this_hub_or_of_no_frontier_is_refused(row: Any) -> None:
     with pytest.raises(DecodeError):
         read(letter_of([MAIL[0], row]))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "letter",
     [
         letter_of(MAIL, count=len(MAIL) - 1),

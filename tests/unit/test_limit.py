@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.live.limit import Load, limited_by
 from webcrawl.settings import __dict__ as settings
 
@@ -117,7 +116,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_of("case", CASES)
 def test_the_limit_is_named(case: str) -> None:
     changes, stage, text = CASES[case]
     limit = limited_by(replace(RUNNING, **changes))

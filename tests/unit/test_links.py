@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.parse.links import TITLE_MAX, read_html
 from webcrawl.parse.page import (
     ParsedPage,
@@ -19,7 +18,7 @@ def links(page: str, **options: object) -> list[str]:
     return [link.removeprefix("http://h/dir/") for link in read.links]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "page",
     [
         "<a href=x>",
@@ -81,7 +80,7 @@ def test_one_link(page: str) -> None:
     assert links(page) == ["x"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "page",
     [
         "",
@@ -118,7 +117,7 @@ def test_no_link(page: str) -> None:
     assert links(page) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("content", "target"),
     [  # WHATWG HTML, 4.2.5.3, shared declarative refresh steps
         ("0;url=x", "x"),
@@ -151,7 +150,7 @@ def test_the_first_base_with_an_address_counts_for_all() -> None:
     assert links(page) == ["http://h/other/x", "http://h/other/y"]
 
 
-@pytest.mark.parametrize("base", ["data:text/html,", "javascript:x", "http://", "//:0:0/"])
+@each_of("base", ["data:text/html,", "javascript:x", "http://", "//:0:0/"])
 def test_a_useless_base_is_ignored(base: str) -> None:
     assert links(f"<base href='{base}'><a href=x>") == ["x"]
 
@@ -169,7 +168,7 @@ def test_references_in_attributes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("content_type", "payload", "link"),
     [
         ("text/html; charset=koi8-r", b"<a href='\xc1?\xc1'>", "/%D0%B0?%C1"),
@@ -183,7 +182,7 @@ def test_character_sets(content_type: str, payload: bytes, link: str) -> None:
     assert read_page(payload, content_type, "http://h/").links == ["http://h" + link]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("meta", "followed"),
     [
         ("<meta name=robots content=nofollow>", False),
@@ -205,7 +204,7 @@ def test_meta_robots(meta: str, followed: bool) -> None:
     assert (len(read.links), read.nofollow) == (1, not followed)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("header", "followed"),
     [
         ("nofollow", False),
@@ -229,7 +228,7 @@ def test_x_robots_tag(header: str, followed: bool) -> None:
     assert (bool(read.links), read.nofollow) == (followed, not followed)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("header", "link"),
     [
         ("0; url=x", "http://h/dir/x"),
@@ -282,7 +281,7 @@ def test_the_links_of_a_small_page_are_bounded() -> None:
     assert 1_000_000 < length < 1_200_000
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("page", "title"),
     [
         ("<title>\n A  &amp; <b>B</b> </title><title>C</title>", "A & <b>B</b>"),

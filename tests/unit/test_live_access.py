@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.live.access import TOKEN_FILE, Access, token_of
 
 ACCESS = Access(8000, "t" * 43)
@@ -24,7 +25,7 @@ def test_a_request_with_the_token_is_answered() -> None:
     assert refusal(host=["LOCALHOST:8000"], origin=["http://localhost:8000"]) == ""
 
 
-@pytest.mark.parametrize(
+@each_of(
     "headers",
     [
         {"authorization": []},

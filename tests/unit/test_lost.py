@@ -21,12 +21,11 @@ from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import Details, LostLine, Turn, joined, to_bytes
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Step
-from webcrawl.items import Original
 from webcrawl.pipelines.recovery import Recovery
 from webcrawl.warc.captures import captures_in, crawls_of
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import whole_members
-from webcrawl.warc.records import Capture
+from webcrawl.warc.records import Capture, Original
 
 ID = "20261123045012-a1b2c3"
 PLAIN = EXCHANGES["plain"]

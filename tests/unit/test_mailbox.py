@@ -36,7 +36,7 @@ from webcrawl.frontier.mailbox import (
     answered,
     decode_all,
 )
-from webcrawl.frontier.orderings import Ordering
+from webcrawl.frontier.orderings import Opic, Ordering
 from webcrawl.frontier.state import Given
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
 
@@ -101,23 +101,6 @@ def test_a_foreign_link_is_mail_and_is_neither_seen_nor_counted_here() -> None:
     assert a.outbox[1] == (1, 2)
 
 
-def test_rows_are_numbered_by_hub_and_deleted_once_they_are_there() -> None:
-    a = hub()
-    a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
-    assert urls(unsent(a, 1, 0, 2)) == ["http://b.example/0", "http://b.example/1"]
-    assert urls(unsent(a, 1, 3, 9)) == ["http://b.example/3", "http://b.example/4"]
-    a.sent(1, 3)
-    assert a.outbox == {1: (4, 5)}
-    assert len(unsent(a, 1, 0, 9)) == 2, "the first of them is no more"
-    a.sent(1, 2)
-    assert a.outbox == {1: (4, 5)}
-    a.sent(1, 7)
-    assert a.outbox == {1: (6, 5)}
-    a.put([link("http://b.example/5")], NOW)
-    assert a.outbox == {1: (6, 6)}
-    assert unsent(a, 2, 0, 9) == []
-
-
 def test_mail_is_applied_once_and_in_order() -> None:
     a, b = hub(), hub(1)
     a.put([link(f"http://b.example/{n}") for n in range(4)], NOW)
@@ -147,6 +130,19 @@ def test_force_travels() -> None:
     a.put([link("http://b.example/")], NOW, force=True)
     receive(b, 0, 1, unsent(a, 1, 0, 9), NOW)
     assert b.counters.pending == 2
+
+
+def test_cash_goes_with_its_links() -> None:
+    a, b = hub(ordering=(opic := Opic())), hub(1, ordering=(other := Opic()))
+    a.put([link("http://a.example/")], NOW)
+    page = lease_of(a, Step.PAGE)
+    found = tuple(link(f"http://b.example/{n}", depth=1) for n in range(3))
+    a.release([(page, Fetched(200, NOW, NOW, found))], NOW)
+    carry(a, 0, b, 1)
+    carry(a, 0, b, 1)
+    assert other._made == opic._sent == pytest.approx(0.9)
+    for each in (opic, other):
+        each.audit()
 
 
 def test_a_users_request_for_a_foreign_host_is_dropped() -> None:
@@ -299,23 +295,6 @@ def test_rules_that_are_too_large_to_travel_are_unreachable() -> None:
 # Rows
 
 
-def test_numbers_and_rows_outlive_a_run(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    a = hub(store=store)
-    a.put([link(f"http://b.example/{n}") for n in range(5)], NOW)
-    receive(a, 2, 1, [FoundLink(link("http://a.example/"))], NOW)
-    a.sent(1, 2)
-    a.put([link("http://a.example/2")], NOW)
-    store.close()
-    store = Store(tmp_path)
-    a = hub(store=store)
-    assert (a.outbox, a.inbox) == ({1: (3, 5)}, {2: 1})
-    assert urls(unsent(a, 1, 2, 2)) == ["http://b.example/2", "http://b.example/3"]
-    a.put([link("http://b.example/5")], NOW)
-    assert urls(unsent(a, 1, 4, 9)) == ["http://b.example/4", "http://b.example/5"]
-    store.close()
-
-
 @pytest.mark.parametrize("head_bytes", [0, 1000, rowline.HEAD_BYTES])
 def test_rows_have_the_mail_of_a_commit_and_are_sent_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head_bytes: int
@@ -420,17 +399,6 @@ def test_many_deletions_are_committed_by_themselves(tmp_path: Path) -> None:
     store.close()
     store = Store(tmp_path)
     assert hub(store=store).outbox == {1: (4001, 5000)}
-    store.close()
-
-
-@pytest.mark.parametrize("has_mail", [False, True])
-def test_only_a_hub_has_numbers_of_mail(tmp_path: Path, has_mail: bool) -> None:
-    store = Store(tmp_path)
-    state = hub(store=store) if has_mail else CrawlState(store, OPEN, now=NOW)
-    state.put([link("http://a.example/")], NOW)
-    store.close()
-    store = Store(tmp_path)
-    assert ("mail" in store.numbers) == has_mail
     store.close()
 
 

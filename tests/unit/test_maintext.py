@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-import pytest
-
 from simweb.words import TEXTS
+from tests.cases import each_of
 from webcrawl.parse.maintext import (
     TEXT_MAX_BYTES,
     digest,
@@ -42,7 +41,7 @@ def hash_of(payload: bytes, charset: str = "utf-8") -> int:
 TEXT = tuple(map(paragraph, range(6)))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         page(*TEXT, date="30 November 2027", views=90_210),
@@ -55,7 +54,7 @@ def test_the_same_text_has_the_same_hash(other: bytes) -> None:
     assert is_same(hash_of(page(*TEXT)), hash_of(other))
 
 
-@pytest.mark.parametrize(
+@each_of(
     "other",
     [
         page(*TEXT, paragraph(50)),
@@ -95,7 +94,7 @@ def test_what_is_no_html_or_has_no_words_is_compared_by_its_bytes() -> None:
     assert hash_of(b"") == digest(b"")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "payload",
     [
         b"<" * TEXT_MAX_BYTES,

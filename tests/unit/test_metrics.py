@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.cases import each_of
 from tests.unit.snapshots import HOSTILE, of_hubs, snapshot
 from webcrawl.live.metrics import LABELS_MAX, exposition
 
@@ -68,7 +68,7 @@ def test_no_label_has_a_host() -> None:
     assert "slow.example" not in text
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_of("text", HOSTILE)
 def test_hostile_text_stays_within_its_label(text: str) -> None:
     value = snapshot()
     value["counts"][f"dropped/{text}"] = 7

@@ -10,9 +10,8 @@ from tests.unit.corpus_pages import pages
 from tests.unit.test_corpus_neardup import COPIES, mirror, sentence
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned
+from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned, Text
 from webcrawl.frontier.nearduplicates import NearDuplicates
-from webcrawl.items import Text
 from webcrawl.parse.likeness import BANDS
 from webcrawl.parse.sketch import page_sketch
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
+from tests.cases import each_of
 from tests.exchanges import exchange as made
 from webcrawl.warc.omission import omitter
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("request_", "left", "names"),
     [
         (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.base.openfiles import CONNECTIONS_MIN, IDLE, TABLES, is_ours, plan_for
 
 
-@pytest.mark.parametrize("limit", [100, 128, 256, 1024, 2048, 8192])
-@pytest.mark.parametrize("disk", [False, True])
-@pytest.mark.parametrize("keep_alive", [False, True])
+@each_of("limit", [100, 128, 256, 1024, 2048, 8192])
+@each_of("disk", [False, True])
+@each_of("keep_alive", [False, True])
 def test_the_parts_are_within_the_limit(limit: int, disk: bool, keep_alive: bool) -> None:
     plan = plan_for(limit)
     connections = plan.connections(disk=disk, keep_alive=keep_alive)
@@ -29,7 +28,7 @@ def test_a_low_limit_is_not_enough_for_a_crawl() -> None:
     assert plan_for(64).connections(disk=True, keep_alive=False) < CONNECTIONS_MIN
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+@each_of("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
 def test_errors_at_the_limit_are_our_fault(number: int) -> None:
     assert is_ours(OSError(number, "x"))
     assert not is_ours(OSError(errno.ECONNREFUSED, "x"))

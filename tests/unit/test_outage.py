@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.cases import each_of
 from tests.closing import close
 from tests.unit.virtualtime import now
 from webcrawl.admission import outage
@@ -120,7 +121,7 @@ async def test_an_answer_to_a_running_request_ends_the_outage() -> None:
     await until(lambda: not world.outage.is_on)
 
 
-@pytest.mark.parametrize("number", range(1, MANY))
+@each_of("number", range(1, MANY))
 async def test_a_few_failing_hosts_are_no_outage(number: int) -> None:
     world = World()
     assert not any(await world.fail(*"abc"[:number]))
@@ -160,7 +161,7 @@ def at_one_address(world: World) -> None:
         world.outage.server_answered(host, "w", f"http://{host}/", now())
 
 
-@pytest.mark.parametrize("before", [lambda world: None, at_one_address])
+@each_of("before", [lambda world: None, at_one_address])
 async def test_the_pause_is_short_if_the_hosts_may_be_to_blame(
     before: Callable[[World], None],
 ) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.parse.ownersignals import (
     SIGNALS_MAX,
     TEXT_MAX,
@@ -56,7 +55,7 @@ def test_the_meta_elements_that_apply_and_their_directives() -> None:
     assert not read_page(page, "text/html", URL, user_agent_token="OurBot").noarchive
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "kept"),
     [
         ('</l.xml>; rel="license"; type="application/rsl+xml"', ...),
@@ -86,7 +85,7 @@ def test_signals_are_read_of_a_page_whose_header_has_nofollow() -> None:
     assert read.signals == ["meta robots: noarchive"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("header", "expected"),
     [
         ("noarchive", {"noarchive"}),
@@ -118,7 +117,7 @@ Allow: /
 """
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("names", "expected"),
     [
         ("ourbot", ["Content-Signal: search=yes, ai-train=no", "Content-Usage: train-ai=n"]),

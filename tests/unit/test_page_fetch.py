@@ -11,6 +11,7 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest, StopDownload
 
+from tests.cases import each_of
 from tests.exchanges import exchange
 from webcrawl.crawl.outcomes import AskedAgain, failed, fetched
 from webcrawl.crawl.page_fetch import (
@@ -52,9 +53,7 @@ def test_no_answer_by_another_handler() -> None:
     assert outcome(TimeoutError("Page.goto: Timeout 30000ms")) == Failed("timeout", NOW, NOW)
 
 
-@pytest.mark.parametrize(
-    "error", [TimeoutError(), StopDownload(), ValueError("of a middleware")], ids=repr
-)
+@each_of("error", [TimeoutError(), StopDownload(), ValueError("of a middleware")])
 def test_a_fault_after_the_answer_is_none_of_the_servers(error: Exception) -> None:
     answer = replace(exchange(), asked_at=8.0, ended_at=9.0)
     ended = outcome(error, exchange=answer)
@@ -103,7 +102,7 @@ def test_a_lease_is_that_of_the_one_request_made_for_it() -> None:
     assert lease_of(request) is None
 
 
-@pytest.mark.parametrize("payload", [b"", b"a Request"])
+@each_of("payload", [b"", b"a Request"])
 def test_what_was_copied_of_a_meta_is_taken_out_and_the_first_one_keeps_it(payload: bytes) -> None:
     page_fetch, request = visit_with(payload)
     note(request, exchange=exchange())

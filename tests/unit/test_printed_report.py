@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.tools.report.command import domain_of
 from webcrawl.tools.report.folder import NoCrawlError
 from webcrawl.tools.report.printed import LISTED, most_of
@@ -18,7 +19,7 @@ def test_few_counts_have_no_others() -> None:
     assert not most_of([])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "domain"),
     [("", ""), ("TAMU.edu", "tamu.edu"), ("tamu.edu.", "tamu.edu"), ("é.com", "xn--9ca.com")],
 )
@@ -26,7 +27,7 @@ def test_a_domain_is_a_canonical_host(text: str, domain: str) -> None:
     assert domain_of(text) == domain
 
 
-@pytest.mark.parametrize("text", ["not_a_domain!", "http://tamu.edu", "tamu.edu/a", "a b", "."])
+@each_of("text", ["not_a_domain!", "http://tamu.edu", "tamu.edu/a", "a b", "."])
 def test_another_text_is_no_domain(text: str) -> None:
     with pytest.raises(NoCrawlError, match=r"--in-degree .* is not a domain"):
         domain_of(text)

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from tests.cases import each_of
 from webcrawl.admission.dns import ResolutionFailed
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.proxied import ProxyGuard, ProxyResolver, stand_in
 from webcrawl.config.components import refusals
 from webcrawl.fetch.http1 import Headers
-from webcrawl.fetch.proxy import Proxy, failure_of, real_address
+from webcrawl.fetch.proxy import Proxy, failure_of
+from webcrawl.frontier.host import real_address
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "", "proxy:3128", "https://proxy:3128", "socks5://proxy", "http://", "http://proxy:0",
@@ -39,7 +41,7 @@ def test_the_parts_of_a_proxy() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("status", "headers", "reason", "of_tunnel"),
     [
         (200, [], "", ""),
@@ -77,7 +79,7 @@ def test_each_host_has_a_stand_in_that_leads_nowhere() -> None:
     assert real_address("192.0.2.1") == "192.0.2.1"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("host", "admitted"),
     [
         ("www.example.com", True),
@@ -105,7 +107,7 @@ async def test_what_is_no_name_has_no_stand_in() -> None:
 HTTP11 = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [
         ("DOWNLOADER", "scrapy.core.downloader.Downloader"),

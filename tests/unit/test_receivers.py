@@ -15,6 +15,7 @@ from scrapy.signalmanager import SignalManager
 from twisted.internet.defer import succeed
 from twisted.python.failure import Failure
 
+from tests.cases import each_of
 from webcrawl.crawl import receivers as receivers_module
 from webcrawl.crawl.receivers import Signals
 
@@ -122,7 +123,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receivers_module, "connections", dispatcher.connections)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "connect",
     [
         some_and_whole,

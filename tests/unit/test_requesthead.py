@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.fetch.requesthead import UnsendableError, build_request, split_url
 
 TARGET = split_url("http://a.example/x")
 SMUGGLED = "a\r\nX-I: 1\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n"
 
 
-@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r", b"\0", b"\r\n\t "])
-@pytest.mark.parametrize("name", [b"X-A", b"Host", b"Cookie"])
-@pytest.mark.parametrize("long", [b"", b"x" * 1000])
+@each_of("end", [b"\r\n", b"\n", b"\r", b"\0", b"\r\n\t "])
+@each_of("name", [b"X-A", b"Host", b"Cookie"])
+@each_of("long", [b"", b"x" * 1000])
 def test_rfc9110_5_5_line_ends_in_a_value_become_a_space(
     name: bytes, end: bytes, long: bytes
 ) -> None:
@@ -25,7 +26,7 @@ def test_rfc9110_5_5_line_ends_in_a_value_become_a_space(
     assert own[0].startswith(name + b": a ")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     [b"", b"X A", b"X-A:", b"X\r\nY", b"X\n", b"Content-Length ", b"X\0", b"\xc3\xa9", b" X"],
 )
@@ -34,13 +35,13 @@ def test_rfc9110_5_1_a_name_that_is_no_token_is_refused(name: bytes) -> None:
         build_request("GET", TARGET, [(name, b"1")], b"")
 
 
-@pytest.mark.parametrize("method", ["", "GET /x", "GET\r\n", SMUGGLED, "G\0T", "G\u00c9T", "GE:T"])
+@each_of("method", ["", "GET /x", "GET\r\n", SMUGGLED, "G\0T", "G\u00c9T", "GE:T"])
 def test_rfc9110_9_1_a_method_that_is_no_token_is_refused(method: str) -> None:
     with pytest.raises(UnsendableError):
         build_request(method, TARGET, [], b"")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         "http://a.example/a b",

@@ -8,6 +8,7 @@ from math import inf
 
 import pytest
 
+from tests.cases import each_of
 from tests.mailing import receive, unsent
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -121,7 +122,7 @@ def test_a_chain_of_style_sheets_ends() -> None:
     assert crawl.fetched == [PAGE, *shown(*sheets[: REQUISITE - LAST_REQUISITE + 1])]
 
 
-@pytest.mark.parametrize("order", ORDERINGS)
+@each_of("order", ORDERINGS)
 def test_requisites_go_before_pages_and_count_as_none(order: str) -> None:
     crawl = Crawl(order)
     files = [f"{PAGE}{n}.png" for n in range(3)]

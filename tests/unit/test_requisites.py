@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.parse.charset import decode_css
 from webcrawl.parse.page import read_page
 from webcrawl.parse.requisites import REQUISITES_MAX, shown_by_html, urls_of_css, urls_of_srcset
@@ -38,7 +37,7 @@ HTML_CASES = {
 }
 
 
-@pytest.mark.parametrize("case", HTML_CASES)
+@each_of("case", HTML_CASES)
 def test_html(case: str) -> None:
     page, *shown = HTML_CASES[case]
     assert shown_by_html(page.encode(), "utf-8") == shown
@@ -60,7 +59,7 @@ SRCSETS = {
 }
 
 
-@pytest.mark.parametrize("text", SRCSETS)
+@each_of("text", SRCSETS)
 def test_srcset(text: str) -> None:
     assert list(urls_of_srcset(text)) == SRCSETS[text]
 
@@ -91,13 +90,13 @@ CSS_CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CSS_CASES)
+@each_of("case", CSS_CASES)
 def test_css(case: str) -> None:
     css, *urls = CSS_CASES[case]
     assert list(urls_of_css(css)) == urls
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("head", "content_type", "charset"),
     [
         (b"\xef\xbb\xbf", "text/css; charset=latin1", "utf-8"),

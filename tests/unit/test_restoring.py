@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import json
 
+from tests.cases import each_of
 from tests.unit.test_hub_records import Process, Records, served
 from webcrawl.cluster.bus import Entry, Refused
 from webcrawl.cluster.claims import claimant_of, read_claim
@@ -74,7 +75,7 @@ def test_a_jobdir_that_found_no_number_to_claim_can_be_a_hub_in_the_place_of_ano
     assert claim == read_claim(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("bus", "hub", "problem"),
     [
         (Records(), 1, "the bus has no crawl"),

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.frontier.revisit import (
     DAY_S,
     FARTHEST,
@@ -23,7 +24,7 @@ from webcrawl.frontier.revisit import (
 CYCLE_S = 28 * DAY_S
 
 
-@pytest.mark.parametrize("value", [1e-9, 1e-4, 0.1, 0.264, 0.5, 0.9, 0.999, 1 - 1e-9])
+@each_of("value", [1e-9, 1e-4, 0.1, 0.264, 0.5, 0.9, 0.999, 1 - 1e-9])
 def test_lambert(value: float) -> None:
     x = changes_between(value)
     assert 1 - (1 + x) * exp(-x) == pytest.approx(value, rel=1e-6, abs=1e-12)
@@ -49,7 +50,7 @@ def test_pages_that_change_too_often_or_never_are_hardly_visited() -> None:
     assert marginal.next_s(monthly) < marginal.next_s(never)
 
 
-@pytest.mark.parametrize("days", [1.0, 7.0, 60.0])
+@each_of("days", [1.0, 7.0, 60.0])
 def test_rates_are_learned(days: float) -> None:
     random, after_s, found = Random(17), 2 * DAY_S, 0.0
     for _ in range(30):
@@ -94,7 +95,7 @@ def test_the_allowance_is_one_visit_a_page_and_cycle() -> None:
     assert allowance.visits(1e6, 50) <= 3
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
+@each_of("share", [0.1, 0.5, 0.9, 1.0])
 def test_turns_are_shared(share: float) -> None:
     turns, visits = Turns(share), 0
     for _ in range(1000):

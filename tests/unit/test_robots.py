@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.parse.robots import (
     ALLOW_ALL,
     DISALLOW_ALL,
@@ -18,7 +17,7 @@ from webcrawl.parse.robots import (
 )
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("user_agent", "token"),
     [
         ("webcrawl/1.0 (+https://example.org/)", "webcrawl"),
@@ -41,7 +40,7 @@ def test_without_a_token_only_the_group_of_all_agents_applies() -> None:
     assert (rules.allows("/a"), rules.allows("/b")) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("lines", "delay_s"),
     [
         ("Crawl-delay: 10", 10.0),
@@ -87,7 +86,7 @@ def test_allow_all_and_disallow_all() -> None:
     assert DISALLOW_ALL.allows("/robots.txt")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "rules",
     [
         ALLOW_ALL,

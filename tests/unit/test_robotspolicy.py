@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.admission.robotspolicy import (
     ROBOTS_REDIRECTS_MAX,
     AllowsAll,
@@ -19,7 +18,7 @@ MOVED = Redirects("http://b.test/r.txt")
 TO_B = b"http://b.test/r.txt"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("section", "status", "location", "answer"),
     [
         ("2.3.1.1", 200, b"", HasRules()),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.fetch.room import HostTimes, Room, Share
 
 SIZE = 10_000_000
@@ -99,7 +98,7 @@ class _Answer:
         pass
 
 
-@pytest.mark.parametrize("is_granted", [True, False])
+@each_of("is_granted", [True, False])
 def test_a_share_that_no_longer_waits_does_not_keep_its_answer(*, is_granted: bool) -> None:
     """Else the bytes of each large answer stay in memory until Python's collector runs: 1.8 GB
     after 174 pages of 10 MB.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl.config.check import check
 from webcrawl.config.kinds import SIZE
@@ -137,7 +138,7 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", MISTAKES, ids=lambda text: text[-60:])
+@each_of("text", MISTAKES)
 def test_a_mistake_is_one_line_that_says_where_and_why(text: str) -> None:
     line, reason = MISTAKES[text]
     where = f"RULES: rules.toml, line {line}: " if line else "RULES: rules.toml: "
@@ -228,7 +229,7 @@ def test_many_rules_are_read() -> None:
     assert len(parse(text, "rules.toml")) == 20_000
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "size"),
     [(0, 0), ("1000", 1000), ("10K", 10**4), ("10 m", 10**7), ("2GB", 2 * 10**9), ("1t", 10**12)]
     + [(each, None) for each in (-1, "", "K", "1.5G", "1KiB", None, 1.5, "1e3", "9" * 30)],

@@ -13,6 +13,7 @@ from scrapy import Request
 from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 
+from tests.cases import each_of
 from webcrawl import settings as project
 from webcrawl.admission.outage import MANY
 from webcrawl.config.build import domains_of
@@ -102,7 +103,7 @@ async def test_a_fetch_counts_as_failed_while_no_server_answers(
     assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("chosen", "taken"),
     [
         (["a.example"], True),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import Scope, ScopeError, refused_ports
 
@@ -17,8 +18,8 @@ def refuses(scope: Scope, url: str) -> str:
     return scope.refuses(canonical, host_of(canonical))
 
 
-@pytest.mark.parametrize("suffix", [".br", "br", ".BR", "br.", "*.br"])
-@pytest.mark.parametrize(
+@each_of("suffix", [".br", "br", ".BR", "br.", "*.br"])
+@each_of(
     ("host", "reason"),
     [
         ("uol.com.br", ""),
@@ -41,7 +42,7 @@ def test_several_suffixes_and_idn() -> None:
     assert refuses(scope, "http://x.com.br/") == "suffix"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("entry", "url", "matches"),
     [
         ("example.com", "http://example.com/", True),
@@ -85,7 +86,7 @@ def test_deny_wins_over_allow() -> None:
     assert refuses(scope, "http://other.example/") == "allow"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("entry", "url", "reason"),
     [
         ("a.test", "http://a.test/", ""),
@@ -148,7 +149,7 @@ def test_an_empty_file_denies_nothing_and_cannot_be_an_allow_list(tmp_path: Path
         Scope(allow=[f"@{path}"])
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("setting", "arguments"),
     [
         ("SCOPE_DENY = '(a'", {"deny": ["(a"]}),
@@ -215,7 +216,7 @@ def test_a_wrong_extension_changes_nothing() -> None:
     assert scope.refuses("http://b.pt/", "b.pt") == "suffix"
 
 
-@pytest.mark.parametrize("entry", ["re:" + "(" * 5000 + ")" * 5000, "re:x{99999999999999999999}"])
+@each_of("entry", ["re:" + "(" * 5000 + ")" * 5000, "re:x{99999999999999999999}"])
 def test_an_expression_beyond_the_limits_of_re_is_refused(entry: str) -> None:
     with pytest.raises(ScopeError, match="deny = 're:"):
         Scope().extend(deny=[entry])
@@ -238,8 +239,8 @@ def test_a_path_that_cannot_exist_is_refused() -> None:
 # Ports
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("host", ["a.example", "192.0.2.7", "[2001:db8::1]", "a"])
+@each_of("scheme", ["http", "https"])
+@each_of("host", ["a.example", "192.0.2.7", "[2001:db8::1]", "a"])
 def test_ports_of_other_protocols_are_refused(scheme: str, host: str) -> None:
     """WHATWG Fetch, "port blocking"."""
     for port in (0, 1, 21, 22, 25, 110, 6000, 6667, 10080, 6379):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pytest
-
+from tests.cases import each_of
 from tests.unit.snapshots import HOSTILE, of_hubs, snapshot
 from webcrawl.tools.top.command import ended
 from webcrawl.tools.top.screen import console, duration, in_ascii, screen
@@ -37,7 +36,7 @@ def test_a_terminal_of_80_by_24_shows_what_matters() -> None:
         assert part in shown
 
 
-@pytest.mark.parametrize("width", [1, 40, 79, 80, 81, 132, 300])
+@each_of("width", [1, 40, 79, 80, 81, 132, 300])
 def test_the_lines_fit(width: int) -> None:
     value = snapshot()
     value["largest_queues"] = [
@@ -48,7 +47,7 @@ def test_the_lines_fit(width: int) -> None:
     assert all(len(line) <= width for line in lines_of(value, width))
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@each_of("hostile", HOSTILE)
 def test_hostile_text_has_no_control_character(hostile: str) -> None:
     value = snapshot()
     value["spider"] = hostile

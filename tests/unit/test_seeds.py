@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.spiders.seeds import MAX_LINE, BadSeed, SeedSource, line_url
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ def write(name: str, data: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("spec", "expected"),
     [
         ("http://h/", ["http://h/"]),
@@ -69,9 +70,7 @@ def test_a_spec_means_urls_and_hosts(spec: str, expected: list[str]) -> None:
     assert urls(spec) == expected
 
 
-@pytest.mark.parametrize(
-    "spec", ["http://h/a,list.txt", "list.txt,http://h/a", "ufmg.br,list.txt", "a,b.txt"]
-)
+@each_of("spec", ["http://h/a,list.txt", "list.txt,http://h/a", "ufmg.br,list.txt", "a,b.txt"])
 def test_a_spec_mixes_files_and_urls(spec: str) -> None:
     write("list.txt", "x.example\n")
     write("a,b.txt", "x.example\n")
@@ -88,7 +87,7 @@ def test_a_folder_is_not_a_file() -> None:
     assert urls("ufmg.br") == ["http://ufmg.br/"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "spec",
     [
         "nosuch.txt",
@@ -108,7 +107,7 @@ def test_a_missing_file_is_not_a_host(spec: str) -> None:
         SeedSource(spec)
 
 
-@pytest.mark.parametrize("spec", ["br.tx", "br.text", "seeds/br.tx", "seeds/br.txtt"])
+@each_of("spec", ["br.tx", "br.text", "seeds/br.tx", "seeds/br.txtt"])
 def test_a_mistyped_file_is_not_a_host(spec: str) -> None:
     write("br.txt", "a.br")
     write("seeds/br.txt", "a.br")
@@ -117,15 +116,13 @@ def test_a_mistyped_file_is_not_a_host(spec: str) -> None:
         SeedSource(spec)
 
 
-@pytest.mark.parametrize("spec", ["ftp://h/", "file:///etc/hosts", "http://", "https://a b/"])
+@each_of("spec", ["ftp://h/", "file:///etc/hosts", "http://", "https://a b/"])
 def test_a_url_of_another_scheme_is_refused(spec: str) -> None:
     with pytest.raises(BadSeed, match="is not an http or https URL"):
         SeedSource(spec)
 
 
-@pytest.mark.parametrize(
-    "spec", ["", " ", ",", "empty.txt", "comments.txt", "empty.txt,comments.txt"]
-)
+@each_of("spec", ["", " ", ",", "empty.txt", "comments.txt", "empty.txt,comments.txt"])
 def test_a_spec_without_a_url_is_refused(spec: str) -> None:
     write("empty.txt", "")
     write("comments.txt", "# one\n\n   \n#two")
@@ -147,7 +144,7 @@ def test_an_unreadable_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         SeedSource("list.txt")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("data", "expected"),
     [
         (b"a.br\nb.br\n", ["a.br", "b.br"]),
@@ -209,7 +206,7 @@ def test_gzip_is_detected_by_its_first_bytes() -> None:
     assert urls("l.txt,m.gz") == ["http://a.br/", "http://b.br/", "http://c.br/"]
 
 
-@pytest.mark.parametrize("cut", [-9, -1])
+@each_of("cut", [-9, -1])
 def test_a_cut_gzip_file_is_read_as_far_as_it_goes(cut: int) -> None:
     lines = Random(0).randbytes(40_000).hex("\n", 8).replace("\n", ".br\n")
     write("l.gz", gzip.compress(lines.encode())[:cut])
@@ -245,7 +242,7 @@ def test_check_reads_no_further_than_the_first_usable_line() -> None:
     os.close(read_end)
 
 
-@pytest.mark.parametrize("while_running", [False, True])
+@each_of("while_running", [False, True])
 def test_a_device_is_refused_before_it_is_read(while_running: bool) -> None:
     with pytest.raises(BadSeed, match="/dev/zero is a device: give a file"):
         SeedSource("a.br,/dev/zero", while_running=while_running)
@@ -308,7 +305,7 @@ def test_lists_packed_in_an_egg_are_found(
         SeedSource("seeds/br.tx")
 
 
-@pytest.mark.parametrize("name", ["br.txt", "world.txt"])
+@each_of("name", ["br.txt", "world.txt"])
 def test_the_lists_of_the_project_have_no_bad_line(name: str) -> None:
     source = SeedSource(name, ROOT)
     found = rest_of(source)

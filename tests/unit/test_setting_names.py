@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from scrapy import Spider
 
+from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl.config.names import Names, check_names
 from webcrawl.spiders.broad import BroadSpider
@@ -45,13 +45,13 @@ MISSPELT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "meant"), MISSPELT)
+@each_of(("name", "meant"), MISSPELT)
 def test_a_misspelt_setting(name: str, meant: str) -> None:
     line = f"{name} is not a setting; did you mean {meant}? {HINT}"
     assert checked(**{name: 1}) == Names([line], [])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     [
         *("PLAYWRIGHT_BROWSER_TYPE", "SPIDERMON_ENABLED", "REDIS_URL", "MY_PIPELINE_FILE"),
@@ -80,7 +80,7 @@ def test_text_of_the_users_makes_no_name_known() -> None:
     assert checked(Theirs) == Names([line], [])
 
 
-@pytest.mark.parametrize("own", [["SCOPE_SUFFIX", "seed"], "SCOPE_SUFFIX,seed"])
+@each_of("own", [["SCOPE_SUFFIX", "seed"], "SCOPE_SUFFIX,seed"])
 def test_a_name_of_ones_own_may_resemble_a_known_one(own: list[str] | str) -> None:
     assert checked(Theirs, {"seed": "x"}, OWN_NAMES=own) == NONE_WRONG
 
@@ -97,7 +97,7 @@ def test_a_setting_of_the_last_release_says_what_to_use() -> None:
     assert checked(ROBOTS_ALSO="CCBot", OWN_NAMES="ROBOTS_ALSO") == NONE_WRONG
 
 
-@pytest.mark.parametrize("name", ["seed", "Seeds", "seeeds", "sedes", "allowed_domain"])
+@each_of("name", ["seed", "Seeds", "seeeds", "sedes", "allowed_domain"])
 def test_a_misspelt_argument(name: str) -> None:
     meant = "allowed_domains" if name[0] == "a" else "seeds"
     line = f"-a {name}= is not an argument; did you mean -a {meant}=? {HINT}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl.__main__ import main
 from webcrawl.config.build import reading_from
@@ -36,7 +37,7 @@ def test_a_line_names_the_setting_its_value_and_the_allowed_values() -> None:
     assert order.startswith("FRONTIER_ORDER = 'random' cannot be used: level or depth or least-vis")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "good", "bad"),
     [
         ("DOWNLOAD_DELAY", [0, 30, "0", "0.5", "1e-1"], [-1, "-1", "", "x", None, "nan", "inf"]),
@@ -89,7 +90,7 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
         assert "\n" not in line
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "good", "bad"),
     [
         ("LOG_LEVEL", ["DEBUG", 10], ["LOUD", "10", None, True]),
@@ -126,7 +127,7 @@ NO_MODULE = "there is no such module"
 NO_CLASS = "the module json has no Nosuch"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "users", "lacking"),
     [
         ("ITEM_PIPELINES", {"no.such.Pipeline": 400}, NO_MODULE),
@@ -146,7 +147,7 @@ def test_a_component_that_does_not_exist(name: str, users: Any, lacking: str) ->
     assert problems(**{name: off}) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value", "is_readable"),
     [
         ("ITEM_PIPELINES", "{}", True),
@@ -193,7 +194,7 @@ def test_a_place_of_a_component_is_a_number() -> None:
 MODEL = "empty, or the file of a fastText model of languages"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("settings", "reason"),
     [
         ({"FRONTIER_ORDER": "language"}, "it needs LANGUAGES, such as LANGUAGES=pt"),
@@ -224,7 +225,7 @@ def test_libraries_that_are_an_extra(
     assert problems() == []
 
 
-@pytest.mark.parametrize("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
+@each_of("rules", ["no.such.rule", "nothing", "json.nothing", [3]])
 def test_scope_rules_that_do_not_load(rules: Any) -> None:
     (line,) = problems(SCOPE_RULES=rules)
     assert line.startswith(f"SCOPE_RULES = {rules!r}")
@@ -267,7 +268,7 @@ def test_the_report_has_no_password_of_the_bus() -> None:
     assert typed_settings(of_a_crawl(CLUSTER=bus))["CLUSTER"] == "tls://bus1:4222,bus2:4222"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value", "type_", "expected"),
     [
         ("DOWNLOAD_DELAY", "1", float, 1.0), ("MAX_PAGES_PER_IP", "10", int, 10),
@@ -298,7 +299,7 @@ def test_a_setting_that_cannot_be_used_is_named() -> None:
         read(Settings({"IP_DELAY": "soon"}), "IP_DELAY", float)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "agent",
     [
         "x/1 (+https://example.org/crawl)", "x/1 (http://192.0.2.7/)", "x (mail@example.org)",
@@ -310,7 +311,7 @@ def test_a_user_agent_with_a_contact(agent: str) -> None:
     assert contact_warning(of_a_crawl(USER_AGENT=agent)) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "agent",
     [
         "webcrawl/0.1.0", "x/1 (+http://)", "a@b", "Mozilla/5.0 (X11)", "x/1 (+http://localhost/)",
@@ -327,7 +328,7 @@ def test_the_user_agent_that_is_sent_counts() -> None:
     assert contact_warning(of_a_crawl(DEFAULT_REQUEST_HEADERS=headers)) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("servers", "private", "lines"),
     [
         ("127.0.0.1:5353", 1, 0), (["127.0.0.1", "[::1]:53"], 1, 0), ("127.0.0.1:5353", 0, 5),
@@ -387,7 +388,7 @@ def test_reports_show_a_proxy_without_its_password() -> None:
     assert "secret" not in str(typed_settings(settings))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("values", "name"),
     [
         ({"RECRAWL": "fixed"}, "RECRAWL = 'fixed' without a JOBDIR"),
@@ -445,7 +446,7 @@ def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line == "ARCHIVE_STORE needs obstore: pip install 'webcrawl[store]'"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("parsers", "reason"),
     [
         ("x", "this is no dictionary"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import pytest
-
 from simweb.ledger import VIOLATIONS, Ledger, Rules, faults
 from simweb.model import World
 from simweb.reply import Reply, answer
 from simweb.spec import SITEMAP_PAGE, Place, WorldSpec
+from tests.cases import each_of
 
 
 class Crawl:
@@ -56,60 +55,67 @@ class Crawl:
         )
 
 
-def test_polite_requests_are_no_violation() -> None:
-    crawl = Crawl()
-    crawl.ask(0, "/robots.txt")
-    crawl.ask(0, "/", after_s=1.0)
-    crawl.ask(0, crawl.world.target(Place(0, 1)), after_s=1.0)
-    assert crawl.found() == set()
+ROBOTS, SLOWLY = ("/robots.txt", 9.0), 9.0
+PAGE, ON = ("{page}", SLOWLY), ("{on}", SLOWLY)
+DELAY, MOST = "none,robots-crawl-delay", {"crawl_delay_max_s": 60.0}
+BUSY = "none,page-503=50"  # such pages send Retry-After: 2
+FAILURES = ("page-500", "page-429", "page-reset", "page-hang", "page-long")
+# By title: features of the web, rules of the ledger, requests with the seconds since the one
+# before, and what the ledger finds in them. They are at a host or a page of the last feature;
+# {page} is this page, {on} the one that it leads to.
+CASES = {
+    "polite": ("none", {}, [ROBOTS, ("/", 1.0), ("{page}", 1.0)], ""),
+    "a host's delay": ("none", {}, [ROBOTS, ("/", 0.999)], "early_host"),
+    "the tolerance": ("none", {"tolerance_s": 0.01}, [ROBOTS, ("/", 0.995)], ""),
+    "Crawl-delay": (DELAY, MOST, [ROBOTS, ("/", 1.5)], "early_host"),
+    "its maximum": (DELAY, {"crawl_delay_max_s": 1.0}, [ROBOTS, ("/", 1.5)], ""),
+    "Crawl-delay, from its answer on": (DELAY, {}, [ROBOTS, ("/robots.txt", 1.5)], "early_host"),
+    "Crawl-delay, not before": (DELAY, {}, [("/nada", 9.0), ("/robots.txt", 1.5)], "invented"),
+    "Retry-After": (BUSY, {}, [ROBOTS, PAGE, ("/", 1.5)], "early_retry"),
+    "Retry-After is over": (BUSY, {}, [ROBOTS, PAGE, ("/", 2.0)], ""),
+    "disallowed": ("none,robots-disallow-all", {}, [ROBOTS, PAGE], "disallowed"),
+    "unreachable rules": ("none,robots-error", {}, [ROBOTS, PAGE], "disallowed"),
+    "before robots.txt": ("none", {}, [PAGE, ROBOTS], "before_robots"),
+    **{
+        f"twice as {spelling}": ("none", {}, [ROBOTS, PAGE, (spelling, SLOWLY)], "twice")
+        for spelling in ("{page}", "/.{page}", "{page};jsessionid=1")
+    },
+    **{f"again after {kind}": (f"none,{kind}", {}, [ROBOTS, PAGE, PAGE], "") for kind in FAILURES},
+    "again after the first try of a flaky page": ("none,page-flaky", {}, [ROBOTS, PAGE, PAGE], ""),
+    "again after a success": ("none,page-flaky", {}, [ROBOTS, PAGE, PAGE, PAGE], "twice"),
+    **{
+        f"invented {target}": ("none", {}, [ROBOTS, (target, SLOWLY)], "invented")
+        for target in ("/favicon.ico", "/fantasma/1", "/sitemap.xml", "/s.css")
+    },
+    "a page with nofollow": ("none,page-x-robots", {}, [ROBOTS, PAGE], ""),
+    **{
+        f"nofollow by {kind}": (f"none,{kind}", {}, [ROBOTS, PAGE, ON], "nofollow")
+        for kind in ("page-meta-nofollow", "page-x-robots")
+    },
+}
 
 
-@pytest.mark.parametrize(("interval_s", "early"), [(0.999, True), (1.0, False)])
-def test_host_delay(interval_s: float, early: bool) -> None:
-    crawl = Crawl()
-    crawl.ask(0, "/robots.txt")
-    crawl.ask(0, "/", after_s=interval_s)
-    assert crawl.found() == ({"early_host"} if early else set())
+@each_of(("features", "rules", "requests", "found"), CASES.values(), CASES)
+def test_requests_are_judged(
+    features: str, rules: dict[str, float], requests: list[tuple[str, float]], found: str
+) -> None:
+    crawl, kind = Crawl(features, hosts=200, **rules), features.rpartition(",")[2].split("=")[0]
+    place = Place(crawl.host_with(kind) if kind.startswith("robots") else 0, 1)
+    place = crawl.page_with(kind) if kind.startswith("page") else place
+    targets = {"page": place, "on": place._replace(step=1)}
+    for target, after_s in requests:
+        known = {name: crawl.world.target(each) for name, each in targets.items()}
+        crawl.ask(place.host, target.format(**known), after_s)
+    assert crawl.found() == set(found.split())
 
 
-@pytest.mark.parametrize(("max_s", "early"), [(60.0, True), (1.0, False)])
-def test_crawl_delay(max_s: float, early: bool) -> None:
-    crawl = Crawl("none,robots-crawl-delay", hosts=50, crawl_delay_max_s=max_s)
-    host = crawl.host_with("robots-crawl-delay")
-    crawl.ask(host, "/robots.txt")
-    crawl.ask(host, "/", after_s=1.5)
-    assert crawl.found() == ({"early_host"} if early else set())
-
-
-@pytest.mark.parametrize(("interval_s", "early"), [(0.1, True), (0.25, False)])
+@each_of(("interval_s", "early"), [(0.1, True), (0.25, False)])
 def test_ip_delay(interval_s: float, early: bool) -> None:
     crawl = Crawl(ip_delay_s=0.25)
     crawl.world = crawl.ledger.world = World(WorldSpec(hosts=2, ips=1, features="none"))
     crawl.ask(0, "/robots.txt")
     crawl.ask(1, "/robots.txt", after_s=interval_s)
     assert crawl.found() == ({"early_ip"} if early else set())
-
-
-@pytest.mark.parametrize(("interval_s", "early"), [(1.5, True), (2.0, False)])
-def test_retry_after(interval_s: float, early: bool) -> None:
-    crawl = Crawl("none,page-503=50")  # such pages send Retry-After: 2
-    place = crawl.page_with("page-503")
-    crawl.ask(place.host, "/robots.txt")
-    crawl.ask(place.host, crawl.world.target(place))
-    crawl.ask(place.host, "/", after_s=interval_s)
-    assert crawl.found() == ({"early_retry"} if early else set())
-
-
-def test_a_crawl_delay_counts_from_its_answer_on() -> None:
-    crawl = Crawl("none,robots-crawl-delay", hosts=50)
-    host = crawl.host_with("robots-crawl-delay")
-    crawl.ask(host, "/robots.txt")
-    crawl.ask(host, "/robots.txt", after_s=1.5)
-    assert crawl.found() == {"early_host"}
-    fresh = Crawl("none,robots-crawl-delay", hosts=50)
-    fresh.ask(host, "/nada")
-    fresh.ask(host, "/robots.txt", after_s=1.5)
-    assert fresh.found() == {"invented"}
 
 
 def test_http_and_https_each_have_a_robots_txt() -> None:
@@ -126,68 +132,6 @@ def test_https_of_a_host_without_https_is_invented() -> None:
     crawl = Crawl()
     crawl.ask(0, "/robots.txt", secure=True)
     assert crawl.found() == {"invented"}
-
-
-def test_a_request_within_the_tolerance_is_not_early() -> None:
-    crawl = Crawl(tolerance_s=0.01)
-    crawl.ask(0, "/robots.txt")
-    crawl.ask(0, "/", after_s=0.995)
-    assert crawl.found() == set()
-
-
-def test_disallowed() -> None:
-    crawl = Crawl("none,robots-disallow-all", hosts=100)
-    host = crawl.host_with("robots-disallow-all")
-    crawl.ask(host, "/robots.txt")
-    crawl.ask(host, "/")
-    assert crawl.found() == {"disallowed"}
-
-
-def test_unreachable_robots_disallow_everything() -> None:
-    crawl = Crawl("none,robots-error", hosts=100)
-    host = crawl.host_with("robots-error")
-    crawl.ask(host, "/robots.txt")
-    crawl.ask(host, "/")
-    assert crawl.found() == {"disallowed"}
-
-
-def test_before_robots() -> None:
-    crawl = Crawl()
-    crawl.ask(0, "/")
-    crawl.ask(0, "/robots.txt")
-    assert crawl.found() == {"before_robots"}
-
-
-@pytest.mark.parametrize("spelling", ["{}", "/.{}", "{};jsessionid=1"])
-def test_twice_under_any_spelling(spelling: str) -> None:
-    crawl = Crawl()
-    crawl.ask(0, "/robots.txt")
-    path = crawl.world.target(Place(0, 1))
-    crawl.ask(0, path)
-    assert crawl.ask(0, spelling.format(path)) == 2
-    assert crawl.found() == {"twice"}
-
-
-@pytest.mark.parametrize("kind", ["page-500", "page-429", "page-reset", "page-hang", "page-long"])
-def test_a_retry_after_a_failure_is_no_violation(kind: str) -> None:
-    crawl = Crawl(f"none,{kind}", hosts=200)
-    place = crawl.page_with(kind)
-    crawl.ask(place.host, "/robots.txt")
-    crawl.ask(place.host, crawl.world.target(place))
-    crawl.ask(place.host, crawl.world.target(place))
-    assert crawl.found() == set()
-    assert crawl.ledger.totals["retries"] == 1
-
-
-def test_a_retry_after_a_success_is_a_violation() -> None:
-    crawl = Crawl("none,page-flaky", hosts=100)
-    place = crawl.page_with("page-flaky")
-    crawl.ask(place.host, "/robots.txt")
-    for _ in range(2):
-        crawl.ask(place.host, crawl.world.target(place))
-    assert crawl.found() == set()
-    crawl.ask(place.host, crawl.world.target(place))
-    assert crawl.found() == {"twice"}
 
 
 def test_head_then_get_is_one_fetch() -> None:
@@ -225,23 +169,15 @@ def test_a_file_that_pages_show_may_be_asked_for_by_the_rules_of_a_page() -> Non
     assert denied.found() == {"disallowed"}
 
 
-@pytest.mark.parametrize("target", ["/favicon.ico", "/fantasma/1", "/sitemap.xml", "/s.css"])
-def test_invented(target: str) -> None:
-    crawl = Crawl()
-    crawl.ask(0, "/robots.txt")
-    crawl.ask(0, target)
-    assert crawl.found() == {"invented"}
-
-
-@pytest.mark.parametrize("kind", ["page-meta-nofollow", "page-x-robots"])
-def test_nofollow(kind: str) -> None:
-    crawl = Crawl(f"none,{kind}", hosts=100)
-    place = crawl.page_with(kind)
+def test_a_file_that_a_page_shows_is_missing_until_it_is_asked_for() -> None:
+    crawl = Crawl(requisites=True)
+    before = crawl.ledger.report()["missing"]["count"]
+    place = crawl.page_with("page-plain")
     crawl.ask(place.host, "/robots.txt")
     crawl.ask(place.host, crawl.world.target(place))
-    assert crawl.found() == set()
-    crawl.ask(place.host, crawl.world.target(place._replace(step=1)))
-    assert crawl.found() == {"nofollow"}
+    for target, left in (("/s.css", 1), ("/s.png", 0)):
+        crawl.ask(place.host, target)
+        assert crawl.ledger.report()["missing"]["count"] == before - 1 + left
 
 
 def test_out_of_scope() -> None:

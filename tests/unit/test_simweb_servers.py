@@ -18,6 +18,7 @@ from simweb.addresses import NXDOMAIN, REFUSED, SERVFAIL
 from simweb.dns import Names
 from simweb.model import World
 from simweb.spec import WorldSpec
+from tests.cases import each_of
 
 SMALL = ("--slowness", "0.02", "--page-bytes", "2000", "--host-delay", "0.01")
 
@@ -27,7 +28,7 @@ def query(name: str, kind: int = 1) -> bytes:
     return pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + pack(">HH", kind, 1)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "rcode"),
     [
         ("dns-nxdomain", NXDOMAIN),

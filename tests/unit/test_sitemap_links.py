@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from tests.cases import each_of
 from tests.exchanges import exchange
 from tests.mailing import receive, unsent
 from webcrawl.admission.runner import Admissions
@@ -36,11 +37,11 @@ from webcrawl.frontier.lease import (
 from webcrawl.frontier.outlinks import Outlinks, looks_like_sitemap
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.sitemapnames import GUESSED
+from webcrawl.parse.body import Options
+from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.sitemapfile import QUICK_BYTES, SitemapFile, read_sitemap
 from webcrawl.parse.sitemaps import ENTRIES_MAX, SIZE_MAX
-from webcrawl.reading.page import Options
-from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
-from webcrawl.reading.sitemap import QUICK_BYTES, SitemapFile, read_sitemap
 from webcrawl.scope import Scope
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -143,7 +144,7 @@ def test_a_page_that_is_linked_later_is_no_longer_only_of_a_sitemap() -> None:
     assert crawl.state.counters.sitemaps["only"] == 2
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("names", "files"),
     [
         ({"a": ("http://a/s.xml",)}, ["http://a/s.xml"]),  # b does not name it
@@ -265,7 +266,7 @@ URLSET = b"<urlset><url><loc>http://a.test/1</loc></url><url><loc>/2</loc></url>
 ENTRIES = [("http://a.test/1", 0), ("http://a.test/2", 0)]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("body", "problem"),
     [
         (URLSET, ""),
@@ -318,7 +319,7 @@ def sitemaps_with(process: OtherProcess) -> Sitemaps:
     return Sitemaps(Outlinks(Scope(), Counter()), Counter(), process)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("head", "body", "is_quick"),
     [
         (OK, URLSET, True),

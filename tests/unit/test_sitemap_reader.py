@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.links import read_html
 from webcrawl.parse.page import read_page
@@ -55,14 +55,14 @@ def read(data: bytes, size: int = 1 << 16) -> tuple[str, str, list[tuple[str, in
     return reader.format, reader.problem, [tuple(entry) for entry in found]
 
 
-@pytest.mark.parametrize("size", [1, 7, 1 << 16])
-@pytest.mark.parametrize("name", FILES)
+@each_of("size", [1, 7, 1 << 16])
+@each_of("name", FILES)
 def test_each_format_in_pieces_of_any_size(name: str, size: int) -> None:
     data, entries = FILES[name]
     assert read(data, size) == (name, "", entries)
 
 
-@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+@each_of("size", [1, 7, 1 << 16])
 def test_names_in_upper_case(size: int) -> None:
     xml = URLSET.upper().replace(b"HTTP://A", b"http://a")
     assert [url for url, _ in read(xml, size)[2]][:2] == ["http://a/1?X=1&AMP;Y=2", "http://a/DE"]
@@ -73,8 +73,8 @@ def test_names_in_upper_case(size: int) -> None:
     assert read("<\N{LATIN SMALL LETTER LONG S}itemapindex>".encode())[0] == ""
 
 
-@pytest.mark.parametrize("size", [1, 7, 1 << 16])
-@pytest.mark.parametrize(
+@each_of("size", [1, 7, 1 << 16])
+@each_of(
     ("feed", "entry", "link", "url"),
     [
         ("http://a/f/", "", "", "http://a/f/x"),
@@ -103,7 +103,7 @@ def test_utf16_and_other_encodings() -> None:
     assert read(latin.encode("latin-1"))[2] == [("http://a/é", 0)]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("data", "problem", "count"),
     [
         (b"<!doctype html><p>Oi", "not_a_sitemap", 0),
@@ -137,7 +137,7 @@ def test_any_bytes_give_the_same_in_any_pieces(parts: list[bytes]) -> None:
     assert read(data, 1) == read(data, 5) == read(data)
 
 
-@pytest.mark.parametrize("size", [1, 1 << 16])
+@each_of("size", [1, 1 << 16])
 def test_a_url_that_the_end_of_the_file_cuts_is_no_entry(size: int) -> None:
     entry = b"<urlset><url><loc>http://a/1</loc></url><url><loc>http://a/2"
     assert read(entry, size)[2] == [("http://a/1", 0)]
@@ -147,7 +147,7 @@ def test_a_url_that_the_end_of_the_file_cuts_is_no_entry(size: int) -> None:
     assert [entry.url for entry in found] == ["http://a/1"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("date", "seconds"),
     [
         ("2024-05-01", MAY),

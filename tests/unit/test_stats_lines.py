@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from dataclasses import fields
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.frontier.counters import Counters
 from webcrawl.report.lines import (
     LEGEND,
@@ -59,7 +58,7 @@ def test_stats_line_outgrows_its_columns() -> None:
     assert line.endswith("C 1200000 L 60000K")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("links", "shown"), [(499, "   0K"), (543, "   1K"), (3_256_499, "3256K"), (3_256_521, "3257K")]
 )
 def test_thousands_are_rounded(links: int, shown: str) -> None:
@@ -67,9 +66,7 @@ def test_thousands_are_rounded(links: int, shown: str) -> None:
     assert stats_line(2.0, Counters(links=links)).endswith(f"L {shown}")
 
 
-@pytest.mark.parametrize(
-    ("elapsed_s", "shown"), [(1.9996, "[  2]"), (2.0004, "[  2]"), (103.46, "[103]")]
-)
+@each_of(("elapsed_s", "shown"), [(1.9996, "[  2]"), (2.0004, "[  2]"), (103.46, "[103]")])
 def test_elapsed_is_the_nearest_second(elapsed_s: float, shown: str) -> None:
     assert stats_line(elapsed_s, Counters()).startswith(shown)
 
@@ -83,7 +80,7 @@ def test_speed_is_over_the_time_that_passed() -> None:
     assert speed_line(118, 0, 2.0137) == "    *** crawling 58.6 pps @ 0.0 Mbps"
 
 
-@pytest.mark.parametrize("over_s", [0.0, -1.0])
+@each_of("over_s", [0.0, -1.0])
 def test_no_time_is_no_speed(over_s: float) -> None:
     assert speed_line(10, 1000, over_s) == "    *** crawling 0.0 pps @ 0.0 Mbps"
     assert per_second(10, over_s) == 0.0

@@ -10,6 +10,7 @@ import pytest
 from cryptography import x509
 
 from tests.adapters.rawserver import identity
+from tests.cases import each_of
 from webcrawl.fetch import tls
 from webcrawl.fetch.tls import CertificateJudge, client_context
 
@@ -32,14 +33,14 @@ def problem(chain: list[bytes], host: str = HOST, now: datetime = NOW) -> str:
     return CertificateJudge([ROOT.certificate]).problem(chain, host, now)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "host", [HOST, "WWW.example.com", HOST + ".", "a.wild.example", "192.0.2.1", "2001:db8::1"]
 )
 def test_a_good_certificate(host: str) -> None:
     assert problem(CHAIN, host) == ""
 
 
-@pytest.mark.parametrize(
+@each_of(
     "host",
     [
         "example.com",
@@ -74,7 +75,7 @@ def test_all_problems_are_named() -> None:
     assert problem(chain) == "self-signed certificate, expired, host name mismatch"
 
 
-@pytest.mark.parametrize("chain", [[LEAF.der], [LEAF.der, LEAF.der], [LEAF.der, ROOT.der]])
+@each_of("chain", [[LEAF.der], [LEAF.der, LEAF.der], [LEAF.der, ROOT.der]])
 def test_no_path_to_a_root(chain: list[bytes]) -> None:
     assert problem(chain) == "unable to get issuer"
 
@@ -90,7 +91,7 @@ def test_the_public_roots_are_known() -> None:
     assert len(tls._public_roots()) > 50
 
 
-@pytest.mark.parametrize("chain", [[b""], [b"garbage"], [LEAF.der[:-10]], [LEAF.der, b"garbage"]])
+@each_of("chain", [[b""], [b"garbage"], [LEAF.der[:-10]], [LEAF.der, b"garbage"]])
 def test_garbage(chain: list[bytes]) -> None:
     assert problem(chain).startswith("unreadable certificate")
 

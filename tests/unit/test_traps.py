@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
+from tests.cases import each_of
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.scope import PathLimits, Scope, is_numbered
@@ -14,7 +13,7 @@ DEFAULTS = PathLimits()
 HOST = "h.example"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "reason"),
     [
         ("/", ""),
@@ -51,7 +50,7 @@ def test_each_limit_by_itself() -> None:
     assert PathLimits(0, 9)(url, HOST) == ""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("target", "numbered"),
     [
         ("/cal/2031/07", True),

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from scrapy.settings import Settings
 
+from tests.cases import each_of
 from tests.contracts.frontier import Driver, memory_frontier
 from webcrawl.config import build
 from webcrawl.frontier import urlcache
@@ -47,7 +48,7 @@ def test_a_url_replaces_the_one_in_its_slot(
     assert urls.maybe_new(MENU) == MENU[:2]
 
 
-@pytest.mark.parametrize("far", [{"depth": 3}, {"redirects": 21}])
+@each_of("far", [{"depth": 3}, {"redirects": 21}])
 def test_by_another_way_a_url_may_come_in(far: dict[str, int]) -> None:
     urls = UrlCache(Policy(depth_max=2))
     urls.add(links(*MENU, **far))
@@ -77,7 +78,7 @@ async def test_a_url_is_known_once_the_frontier_has_it() -> None:
     assert frontier.counters.pending == len(MENU) - 1 + len(many)
 
 
-@pytest.mark.parametrize("order", ["level", "depth", "least-visited", "opic"])
+@each_of("order", ["level", "depth", "least-visited", "opic"])
 def test_an_ordering_that_moves_links_has_no_url_cache(order: str) -> None:
     outlinks = build.outlinks_from(Settings({"FRONTIER_ORDER": order}), Counter())
     assert (outlinks.url_cache is None) == (order == "opic")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each_of
 from webcrawl.parse import urls
 from webcrawl.parse.urls import (
     MAX_LENGTH,
@@ -23,7 +24,7 @@ from webcrawl.parse.urls import (
 SID = "0123456789abcdefghijklemopqrstuv"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "form"),
     [
         ("https://example.com:443/a#b", "https://example.com/a"),
@@ -37,7 +38,7 @@ def test_canonical_form(url: str, form: str) -> None:
     assert canonicalize(url) == form
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "form"),
     [
         ("http://h/%%34%31", "http://h/%%341"),  # not "%41", which is "A" for a server
@@ -51,7 +52,7 @@ def test_decoding_makes_no_new_escape(url: str, form: str) -> None:
     assert canonicalize(form) == form
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "form"),
     [
         ("http://example.com./a", "http://example.com/a"),
@@ -64,7 +65,7 @@ def test_deviation_the_trailing_dot_of_a_host_is_removed(url: str, form: str) ->
     assert canonicalize(url) == form
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "form"),
     [
         ("http://h/?", "http://h/"),
@@ -78,7 +79,7 @@ def test_deviation_only_an_empty_query_is_removed(url: str, form: str) -> None:
     assert canonicalize(url) == form
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "form"),
     [
         (f"http://h/a;jsessionid={SID}", "http://h/a"),
@@ -97,7 +98,7 @@ def test_deviation_session_ids_are_removed(url: str, form: str) -> None:
     assert canonicalize(url) == form
 
 
-@pytest.mark.parametrize(
+@each_of(
     "url",
     [
         "http://./",
@@ -139,7 +140,7 @@ def test_plain_links_are_the_same_as_from_the_parser(
     assert canonicalize_each(hrefs, "http://h/x/y?z") == (expected, len(expected))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("charset", "form"),
     [
         ("utf-8", "http://h/%C3%A9?%C3%A9"),
@@ -174,7 +175,7 @@ def test_links_beyond_the_bound_are_not_made(monkeypatch: pytest.MonkeyPatch) ->
     assert (found, len(made)) == (5, 7)  # one of the base, one beyond the bound
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "host", "origin", "target"),
     [
         ("http://h/", "h", "http://h", "/"),
@@ -195,7 +196,7 @@ def test_slices(url: str, host: str, origin: str, target: str) -> None:
     assert (origin_of(url), target_of(url)) == (origin, target)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("url", "level"),
     [
         ("http://www.example.com.br/", 1),
@@ -212,7 +213,7 @@ def test_level(url: str, level: int) -> None:
     assert level_of(url) == level
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("location", "target"),
     [
         (b"", None),

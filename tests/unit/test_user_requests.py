@@ -9,6 +9,7 @@ import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.utils.test import get_crawler
 
+from tests.cases import each_of
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import StoreError
@@ -63,7 +64,7 @@ class Bomb:
         return exec, ("raise SystemExit('code has run')",)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "payload",
     [
         pickle.dumps({"url": URL, "meta": {"x": Bomb()}}),
@@ -91,7 +92,7 @@ def test_a_hub_of_several_keeps_requests_with_other_than_plain_values_in_memory(
     assert requests.keeps(requests.link(Request(URL, meta={"x": Bomb()}), URL))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("meta", "retries"),
     [
         ({}, 0),

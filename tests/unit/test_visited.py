@@ -12,8 +12,8 @@ from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Capture, Fetched, Visit, Visited
 from webcrawl.hub.wire import Calls, Release, decode, encode
-from webcrawl.items import Original, Page
-from webcrawl.warc.records import payload_digest
+from webcrawl.items import Page
+from webcrawl.warc.records import Original, payload_digest
 
 PLAIN = replace(
     EXCHANGES["plain"],

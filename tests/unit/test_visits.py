@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from itertools import pairwise, product
@@ -44,9 +43,9 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Rate, Recrawl
 from webcrawl.frontier.store import UrlStatus
 from webcrawl.frontier.visitstate import VisitState
+from webcrawl.live.frontierexplanation import explain
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.urls import host_of
-from webcrawl.tools.explain.frontier import explain
 
 OPENED: list[Store] = []
 UTC_S = 1.7e9
@@ -239,16 +238,6 @@ def test_a_page_that_is_forced_is_in_the_cycle_once(tmp_path: Path, order: str) 
     crawl.run(crawl.now + 3.5 * CYCLE_S)
     assert crawl.state.counters.in_cycle == 1
     assert len(crawl.visits[page_.url]) in (4, 5)
-
-
-@pytest.mark.parametrize("order", ["level", "opic"])
-def test_a_page_that_is_named_as_a_sitemap_is_in_the_cycle_once(tmp_path: Path, order: str) -> None:
-    crawl = Crawl(tmp_path, order=order)
-    crawl.put(link("http://h/"))
-    crawl.run(crawl.now + 50.0)
-    crawl.put(Link("http://h/", "h", via="http://h/robots.txt", sitemap=1))
-    crawl.run(crawl.now + 3 * CYCLE_S)
-    assert crawl.state.counters.in_cycle == 1
 
 
 def test_caps_count_a_page_once(tmp_path: Path) -> None:
@@ -537,29 +526,6 @@ def test_a_304_that_a_sitemap_or_its_own_validators_contradict_is_checked(tmp_pa
     assert plain == [f"http://h/{n}" for n in (0, 1, 2, 3, 4, 7)], "1, 2, 4 and 8, and 2 and 4"
 
 
-def test_a_304_to_be_checked_is_so_after_a_kill(tmp_path: Path) -> None:
-    servers = Servers(lying=("h",), tags={"h": "fresh"}, changes=each_cycle)
-    crawl = Crawl(tmp_path, answer=servers.answer)
-    crawl.put(link("http://h/"))
-
-    def kill() -> None:
-        if crawl.now > 100 + 2 * CYCLE_S:
-            crawl.on_commit = lambda: None
-            raise KilledError
-
-    crawl.on_commit = kill
-    crawl.run(100 + 0.5 * CYCLE_S)
-    for _ in range(12):
-        with suppress(KilledError):
-            crawl.run(crawl.now + 0.5 * CYCLE_S)
-        crawl.kill()
-    assert servers.false_304s["h"] == 2
-    assert crawl.counted["lie"] == 1
-
-
-class KilledError(Exception): ...
-
-
 def test_false_304s_do_not_spoil_the_rate(tmp_path: Path) -> None:
     """Pages that begin to change never seem calmer than those of an honest host."""
     rates = []
@@ -776,20 +742,6 @@ def test_adaptive_visits_that_are_due_at_once_are_spread(tmp_path: Path) -> None
     assert 10 <= again <= 20
     crawl.kill()
     crawl.audit()
-
-
-def test_new_pages_and_visits_of_different_hosts_share_the_leases(tmp_path: Path) -> None:
-    """Visits may be ten turns behind, since at first there were none."""
-    crawl = Crawl(tmp_path, share=0.25)
-    crawl.put(*(link(f"http://visited{n}/") for n in range(150)))
-    crawl.run(100 + 0.9 * CYCLE_S)
-    crawl.put(*(link(f"http://new{n}/") for n in range(150)))
-    while admitted := crawl.state.acquire(crawl.now, 100, Lane.ADMISSIONS):
-        crawl.state.release([(lease, crawl._outcome(lease)) for lease in admitted], crawl.now)
-        crawl.now += 2.0
-    leases = crawl.state.acquire(100 + 1.1 * CYCLE_S, 120)
-    assert len(leases) == 120
-    assert 30 <= sum(lease.visit is not None for lease in leases) <= 30 + 15
 
 
 def test_with_opic_a_visit_gives_its_links_new_cash(tmp_path: Path) -> None:

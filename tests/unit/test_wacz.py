@@ -14,6 +14,7 @@ import os
 import re
 import resource
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -23,8 +24,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import pytest
 
+from tests.cases import each_of
 from tests.exchanges import CHUNKED, HTML, STARTED, chunked, exchange, head, write
-from webcrawl.items import Original
+from webcrawl.tools.stored import NoStoreError, StoredFile
 from webcrawl.tools.wacz import index
 from webcrawl.tools.wacz.captures import DamagedError
 from webcrawl.tools.wacz.files import WaczError, warc_files
@@ -32,7 +34,7 @@ from webcrawl.tools.wacz.index import replayweb_key
 from webcrawl.tools.wacz.parts import Result, make_wacz
 from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.index import index_path
-from webcrawl.warc.records import Capture, payload_digest
+from webcrawl.warc.records import Capture, Original, payload_digest
 
 GONE = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n"
 SEED, FOUND = (("fetchTimeMs", "5"),), (("hopsFromSeed", "LR"), ("fetchTimeMs", "5"))
@@ -72,7 +74,9 @@ CAPTURES = [
 ]
 
 
-def made(warcs: list[Path], output: Path, size_max: int = 0, *, has_text: bool = False) -> Result:
+def made(
+    warcs: Sequence[Path | StoredFile], output: Path, size_max: int = 0, *, has_text: bool = False
+) -> Result:
     return make_wacz(warcs, output, size_max, has_text=has_text, progress=lambda size_bytes: None)
 
 
@@ -191,7 +195,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(("url", "key"), KEYS.items())
+@each_of(("url", "key"), KEYS.items())
 def test_the_key_of_replayweb_page(url: str, key: str) -> None:
     """As `getSurt` of warcio.js 2.4.11 returns it."""
     assert replayweb_key(url) == key
@@ -202,6 +206,23 @@ def test_without_an_index_it_makes_the_same_wacz(tmp_path: Path, warcs: list[Pat
     index_path(warcs[0]).unlink()
     made(warcs, tmp_path / "again.wacz")
     assert (tmp_path / "again.wacz").read_bytes() == (tmp_path / "crawl.wacz").read_bytes()
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_of_files_in_a_store_it_is_the_same(
+    tmp_path: Path, warcs: list[Path], has_index: bool
+) -> None:
+    if not has_index:
+        index_path(warcs[0]).unlink()
+    made(warcs, tmp_path / "crawl.wacz")
+    stored, _ = warc_files([f"file://{warcs[0].parent}", f"file://{warcs[0]}"])
+    assert [type(each) for each in stored] == [StoredFile]
+    made(stored, tmp_path / "stored.wacz")
+    assert (tmp_path / "stored.wacz").read_bytes() == (tmp_path / "crawl.wacz").read_bytes()
+    with pytest.raises(WaczError, match="have one name"):
+        warc_files([f"file://{warcs[0].parent}", str(warcs[0])])
+    with pytest.raises(NoStoreError, match="has no files"):
+        warc_files([f"file://{tmp_path}"])
 
 
 def test_it_has_no_line_of_an_answer_not_modified(tmp_path: Path, warcs: list[Path]) -> None:

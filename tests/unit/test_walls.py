@@ -5,10 +5,10 @@ Heads and bodies are shortened copies of what the services send.
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.fetch.walls import SERVICES, START_BYTES, wall_of
 
 NGINX = b"Server: nginx\r\nContent-Type: text/html"
@@ -176,7 +176,7 @@ def head(status: int, fields: bytes) -> bytes:
     return b"HTTP/1.1 %d X\r\nDate: Mon, 24 Nov 2025 10:00:00 GMT\r\n%b\r\n\r\n" % (status, fields)
 
 
-@pytest.mark.parametrize(("service", "status", "fields", "body"), WALLS.values(), ids=WALLS)
+@each_of(("service", "status", "fields", "body"), WALLS.values(), ids=WALLS)
 def test_a_wall_names_its_service(service: str, status: int, fields: bytes, body: bytes) -> None:
     assert wall_of(status, head(status, fields), body) == service
 
@@ -185,7 +185,7 @@ def test_there_is_a_case_of_each_service() -> None:
     assert {case[0] for case in WALLS.values()} == set(SERVICES)
 
 
-@pytest.mark.parametrize(("status", "fields", "body"), OF_SITES.values(), ids=OF_SITES)
+@each_of(("status", "fields", "body"), OF_SITES.values(), ids=OF_SITES)
 def test_an_answer_of_the_site_is_no_wall(status: int, fields: bytes, body: bytes) -> None:
     assert wall_of(status, head(status, fields), body) == ""
 

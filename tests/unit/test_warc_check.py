@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.exchanges import CHUNKED, EXCHANGES, TEXT, capture, exchange, head
-from webcrawl.items import Original
 from webcrawl.tools.warccheck import check as checking
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.payload import without_chunks
 from webcrawl.warc.records import (
     Capture,
+    Original,
     capture_records,
     digest,
     payload_digest,

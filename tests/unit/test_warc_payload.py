@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 
-import pytest
-
+from tests.cases import each_of
 from tests.exchanges import CHUNKED, EXCHANGES, GZIPPED, HTML, TEXT, chunked, exchange, head
-from webcrawl.items import Original
 from webcrawl.warc.payload import unchunked, without_chunks
-from webcrawl.warc.records import Capture, digest, payload_digest, recorded_digest
+from webcrawl.warc.records import Capture, Original, digest, payload_digest, recorded_digest
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("body", "data", "is_whole"),
     [
         (chunked(b"ab", b"c"), b"abc", True),
@@ -31,7 +29,7 @@ def test_unchunked_decodes_chunks(body: bytes, data: bytes, is_whole: bool) -> N
     assert unchunked(body) == (data, is_whole)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "payload"),
     [
         ("plain", TEXT),

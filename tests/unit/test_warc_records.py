@@ -7,14 +7,14 @@ from base64 import b32encode
 from dataclasses import replace
 from itertools import count
 
-import pytest
-
+from tests.cases import each_of
 from tests.exchanges import DATE, EXCHANGES, STARTED, TEXT, TLS, capture, exchange, head
-from webcrawl.items import Original, Page
-from webcrawl.warc.metadata import page_metadata
+from webcrawl.items import Page
+from webcrawl.pipelines.metadata import page_metadata
 from webcrawl.warc.records import (
     MAX_HEAD,
     Capture,
+    Original,
     capture_records,
     digest,
     payload_digest,
@@ -77,7 +77,7 @@ def test_a_capture_without_metadata_has_no_metadata_record() -> None:
     assert len(records(Capture(PLAIN, payload_digest(PLAIN)))) == 2
 
 
-@pytest.mark.parametrize(
+@each_of(
     "original", [None, ORIGINAL._replace(payload_digest=""), ORIGINAL._replace(payload_digest="x")]
 )
 def test_other_bytes_on_the_wire_make_no_revisit(original: Original | None) -> None:
@@ -91,7 +91,7 @@ def test_a_capture_without_a_digest_is_no_revisit() -> None:
     assert not capture(odd, ORIGINAL._replace(payload_digest="")).is_revisit
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("start", "has_one"),
     [
         (head(), True),
@@ -107,7 +107,7 @@ def test_odd_heads_get_no_payload_digest(start: bytes, has_one: bool) -> None:
     assert (field(records(capture(each))[0], "WARC-Payload-Digest") is not None) is has_one
 
 
-@pytest.mark.parametrize("parts", [(), (b"hello",), (b"1",), (b"2", b"3")])
+@each_of("parts", [(), (b"hello",), (b"1",), (b"2", b"3")])
 def test_a_digest_is_sha1_in_base32_and_can_be_decoded(parts: tuple[bytes, ...]) -> None:
     raw = hashlib.sha1(b"".join(parts), usedforsecurity=False).digest()
     assert digest(*parts) == "sha1:" + b32encode(raw).decode()
@@ -131,7 +131,7 @@ def test_a_value_of_a_peer_cannot_add_a_line() -> None:
     assert block == b"tlsProblem: bad seed:  x \r\nvia: ?\r\n\r\n"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("time", "date"),
     [
         (0.0, "1970-01-01T00:00:00.000000Z"),

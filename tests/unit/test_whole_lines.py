@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from webcrawl.cluster.views import CrawlTotals
-from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.counters import Counters, CrawlTotals
 from webcrawl.report.lines import named_counts, whole_line, whole_summary, whole_values
 
 

@@ -7,6 +7,7 @@ import socket
 import pytest
 from msgspec.structs import asdict, replace
 
+from tests.cases import each_of
 from webcrawl.frontier.lease import (
     Dropped,
     Failed,
@@ -45,9 +46,9 @@ from webcrawl.hub.wire import (
     receive,
     valid_text,
 )
-from webcrawl.items import Original
 from webcrawl.parse.jointrules import joint_rules
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.warc.records import Original
 
 LINK = Link("http://a/1", "a", 3, 1, "http://a/", 2, head_done=True, payload=b"request")
 ROBOTS_TXT = b"User-agent: *\nDisallow: /x"
@@ -85,25 +86,24 @@ def sent(message: Message) -> Message:
     return decode(encode(message))
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+@each_of("message", MESSAGES)
 def test_a_message_is_the_same(message: Message) -> None:
     assert sent(message) == message
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda each: type(each).__name__)
+@each_of("outcome", OUTCOMES)
 def test_an_outcome_is_the_same(outcome: Outcome) -> None:
     message = Calls(1, [Release([(5, outcome)], 1.0)], {}, 0.0)
     assert sent(message) == message
 
 
-@pytest.mark.parametrize(
+@each_of(
     "lease",
     [
         Lease("a", Step.RESOLVE, "", ""),
         Lease("b", Step.ROBOTS, "http://b/robots.txt", "10.0.0.1", robots_task=ROBOTS_TASK),
         Lease("a", Step.PAGE, "http://a/1", "10.0.0.1", LINK, refused="robots"),
     ],
-    ids=lambda lease: lease.step.value,
 )
 def test_a_lease_is_the_same(lease: Lease) -> None:
     message = sent(Answers(1, [Leased([(5, lease)])], STATUS))
@@ -120,7 +120,7 @@ def test_text_that_is_not_unicode_can_be_sent() -> None:
     assert sent(End(valid_text("/tmp/\udcff"))) == End(r"/tmp/\udcff")
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@each_of("size", [1, 3, 7, 1000])
 def test_messages_come_in_pieces_of_any_size(size: int) -> None:
     data = b"".join(frame(encode(message)) for message in MESSAGES)
     received: list[Message] = []
@@ -138,7 +138,7 @@ def test_only_the_first_frame_is_read() -> None:
         assert receive(theirs) == b"second"
 
 
-@pytest.mark.parametrize("data", [b"", b"\0\0", frame(b"first")[:-1]])
+@each_of("data", [b"", b"\0\0", frame(b"first")[:-1]])
 def test_a_socket_that_ends_before_the_first_frame_is_an_error(data: bytes) -> None:
     ours, theirs = socket.socketpair()
     with theirs:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_of
 from webcrawl.base.wording import counted, printable, size_text
 
 
@@ -14,7 +14,7 @@ def test_any_text_becomes_one_printable_line(text: str) -> None:
     assert printable(text).isprintable()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "shown"),
     [
         ("praia é", "praia é"),

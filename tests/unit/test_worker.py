@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.kinds import SettingError
@@ -22,7 +23,7 @@ def settings(**overrides: Any) -> Settings:
     return made
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("total", "processes", "shares"),
     [
         (512, 1, [512]),
@@ -72,7 +73,7 @@ def test_a_workers_log_lines_name_its_number() -> None:
     assert logging.Formatter(own["LOG_FORMAT"]).format(record).endswith("INFO: [process 2] words")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("uri", "own"),
     [
         ("items.jsonl", "items-2.jsonl"),

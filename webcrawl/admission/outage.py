@@ -25,8 +25,8 @@ from typing import Any, Final, NamedTuple
 
 from webcrawl.base.openfiles import is_ours
 from webcrawl.fetch.gate import Gate
-from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.requesthead import split_url
+from webcrawl.frontier.host import real_address
 from webcrawl.parse.domains import is_address
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from typing import Final
 from webcrawl.admission.dns import Resolution, ResolutionFailed, is_host_name, literal_of
 from webcrawl.admission.guard import AddressGuard
 from webcrawl.admission.outage import PROBE_TIMEOUT_S, Target
-from webcrawl.fetch.proxy import STAND_IN, Proxy, open_tunnel, problem_of, tunnel_place
+from webcrawl.fetch.proxy import Proxy, open_tunnel, problem_of, tunnel_place
+from webcrawl.frontier.host import STAND_IN
 
 # RFC 6762, 3; RFC 8375. ICANN reserves ".internal" for private use. "localhost" is an address here.
 _PRIVATE_NAMES: Final = (".local", ".internal", ".home.arpa")

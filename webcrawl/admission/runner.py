@@ -51,10 +51,10 @@ from webcrawl.frontier.lease import (
     Unresolved,
 )
 from webcrawl.frontier.sitemapnames import GUESSED
+from webcrawl.parse.largebodies import GivenUp
 from webcrawl.parse.robots import ALLOW_ALL, LARGE_BODY_BYTES, RobotsRules
 from webcrawl.parse.sitemaps import SIZE_MAX
 from webcrawl.parse.urls import canonicalize_each, host_of, redirect_target
-from webcrawl.reading.reader import GivenUp
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import NO_VALUES, HostRules, Values
 

@@ -17,9 +17,9 @@ from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.outlinks import OfSitemap, Outlinks
 from webcrawl.frontier.sitemapnames import GUESSED
+from webcrawl.parse.largebodies import LargeBodies, ReadingFailed
+from webcrawl.parse.sitemapfile import SitemapFile, read_sitemap, reads_quickly
 from webcrawl.parse.urls import host_of, redirect_target
-from webcrawl.reading.reader import LargeBodies, ReadingFailed
-from webcrawl.reading.sitemap import SitemapFile, read_sitemap, reads_quickly
 
 NESTING_MAX: Final = 3  # Deviation: sitemaps.org allows no index in an index; some sites have them
 ROOM_BYTES: Final = 200 << 20

@@ -14,7 +14,6 @@ survive. Both ends speak the messages of `hub.wire`, as the processes of one mac
 socket pair: server, member and client are the same.
 
 - `address`: CLUSTER; `bus`: subjects and records, by nats-py
-- `buckets`: which hub has a host
 - `packets`: what is sent on the subjects
 - `streams`: one end of the messages between a hub and a fetcher, carried by one session after
   another; or between two hubs, in one session

@@ -24,7 +24,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.cluster.peers import Listener, Peers
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.turns import PAGES_MAX, Asker, Out, Owner, Turns
-from webcrawl.fetch.proxy import real_address
+from webcrawl.frontier.host import real_address
 from webcrawl.frontier.store import StoreError
 
 BATCH_S: Final = 0.05

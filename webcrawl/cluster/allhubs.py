@@ -1,7 +1,7 @@
 """The frontiers of all hubs of a crawl, as a fetcher has them: one frontier.
 
-Owns which hub a link, a lease or a page belongs to (`buckets`), which hubs are asked for leases,
-and which one is told what this process counts. `fetching` has the sessions.
+Owns which hub a link, a lease or a page belongs to (`frontier.buckets`), which hubs are asked for
+leases, and which one is told what this process counts. `fetching` has the sessions.
 
 No call waits for a hub that is away. A hub that has not answered for LATE_S is late: until it has
 answered all calls, nobody waits for its answers, and it is asked for no lease. What it leases late
@@ -32,11 +32,11 @@ from typing import Any, Final, TypeVar
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.counters import Tracked
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned, Seen, Text
 from webcrawl.hub.client import ClientFrontier, FailedElsewhereError
 from webcrawl.hub.wire import Orders
-from webcrawl.items import Original, Seen, Text
 from webcrawl.parse.urls import canonicalize, host_of
+from webcrawl.warc.records import Original
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class AllHubs(ClientFrontier):
     """The frontier of a fetcher with several hubs, `hubs[k]` that of hub k, all on one bus."""
 
     def __init__(self, hubs: Sequence[HubFrontier], hub_of_host: Callable[[str], int]) -> None:
-        """`hub_of_host`: the number of the hub that has a canonical host (`buckets`)."""
+        """`hub_of_host`: the number of the hub that has a canonical host."""
         super().__init__()
         self.bus = hubs[0].bus
         self.bus.on_lost = self.end_session

@@ -34,10 +34,10 @@ from msgspec import DecodeError, Meta, Struct, json
 from msgspec.structs import replace
 
 from webcrawl.base.wording import printable
-from webcrawl.cluster.buckets import HUBS_MAX
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.packets import SILENCE_S, hub_subject, untrusted
 from webcrawl.cluster.streams import Clock
+from webcrawl.frontier.buckets import HUBS_MAX
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ that is there is whole.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,7 @@ from webcrawl.cluster.checkpoints import (
     read_checkpoint,
     version_of,
 )
+from webcrawl.cluster.claims import Claim
 from webcrawl.frontier.disk.frontier import FOLDER as FRONTIER
 from webcrawl.frontier.store import StoreError
 
@@ -75,9 +77,9 @@ def _object(path: Path) -> str:
     return f"files/{size_bytes}-{time_ns}/{path.name}"
 
 
-def fetch_checkpoint(url: str, folder: Path) -> Found:
-    """Fetch the last checkpoint of the only hub below `url` into an empty folder. StoreError,
-    OSError.
+def fetch_checkpoint(url: str, folder: Path, allow: Callable[[Claim], object]) -> Found:
+    """Fetch the last checkpoint of the only hub below `url` into an empty folder; its files only
+    after `allow`, which may refuse the hub by an exception. StoreError, OSError.
     """
     from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
 
@@ -92,6 +94,7 @@ def fetch_checkpoint(url: str, folder: Path) -> Found:
     last = max(found, key=lambda each: int(each[2]))[0]
     store.fetch(last, sizes[last], folder / NAME)
     checkpoint = read_checkpoint(folder)
+    allow(checkpoint.claim)
     (folder / FRONTIER).mkdir()
     for name in checkpoint.objects:
         if (match := _OBJECT.fullmatch(name)) is None:

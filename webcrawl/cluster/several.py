@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
-from webcrawl.cluster.buckets import other_hubs
 from webcrawl.cluster.bus import Bus, cancel_all, repeat
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import PAUSE_S, Courier
@@ -21,6 +20,7 @@ from webcrawl.cluster.steering import STEP_S, Process
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.views import Views
 from webcrawl.cluster.whole import WholeCrawl
+from webcrawl.frontier.buckets import other_hubs
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer

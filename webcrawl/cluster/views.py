@@ -9,13 +9,13 @@ What arrives is data: only names that this version knows are added.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from webcrawl.cluster.packets import Letter
-from webcrawl.frontier.counters import MOMENTARY, Counters
+from webcrawl.frontier.counters import MOMENTARY, Counters, CrawlTotals
 
 _Amount = Annotated[float, Meta(ge=0)]
 
@@ -40,25 +40,6 @@ class Count(Letter, frozen=True):
     mbps: _Amount
     unapplied: Annotated[int, Meta(ge=0)]
     counts: dict[str, int | float | dict[str, int]]
-
-
-class CrawlTotals(NamedTuple):
-    """The crawl of all hubs, as hub `hub` knows it.
-
-    counters -- the sum; requests under way are left out
-    elapsed_s -- of the hub with the most
-    hubs -- their number
-    away -- those that are away, and since when, UTC
-    """
-
-    hub: int
-    elapsed_s: float
-    pages_per_s: float
-    mbps: float
-    unapplied: int
-    counters: Counters
-    hubs: int
-    away: Mapping[int, str]
 
 
 class Views:

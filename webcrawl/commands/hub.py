@@ -7,6 +7,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -81,21 +82,21 @@ class Command(ScrapyCommand):
         restoring.refuse_if_used(jobdir)
         with TemporaryDirectory(prefix="webcrawl-") as folder:
             if "://" in opts.source:
-                found = self._fetched(opts.source, Path(folder))
+                found = self._fetched(opts, Path(folder))
             else:
                 found = restoring.find_checkpoint(Path(opts.source))
-            self._refuse_if_owned(opts, found[1].claim)
+                self._refuse_if_owned(opts, found[1].claim)
             restoring.restore(found, jobdir)
         minutes = (time.time() - found[1].time) / 60
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
 
-    def _fetched(self, url: str, folder: Path) -> Found:
+    def _fetched(self, opts: argparse.Namespace, folder: Path) -> Found:
         from webcrawl.cluster.sentcheckpoints import fetch_checkpoint  # noqa: PLC0415
 
         try:
-            return fetch_checkpoint(url, folder)
+            return fetch_checkpoint(opts.source, folder, partial(self._refuse_if_owned, opts))
         except ModuleNotFoundError:
-            raise StoreError(needs_extra(url, "obstore", "store")) from None
+            raise StoreError(needs_extra(opts.source, "obstore", "store")) from None
         except OSError as error:
             raise StoreError(f"{error.filename}: {error.strerror}") from None
 

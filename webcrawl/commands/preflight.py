@@ -21,7 +21,7 @@ from webcrawl.base import openfiles
 from webcrawl.base.wording import counted
 from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
-from webcrawl.config.check import problems_of
+from webcrawl.config.check import problems_of, try_store
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import limits_from, try_proxy
 from webcrawl.config.kinds import FREE_PORT, SettingError
@@ -96,7 +96,7 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
     in_cluster = bool(settings.get("CLUSTER"))
     is_fetcher = in_cluster and not settings.get("JOBDIR")
     try:
-        _try_store(settings)
+        try_store(settings)
         if not is_broad:
             return None
         fit_open_files(settings)
@@ -162,19 +162,6 @@ def _try_port(settings: BaseSettings) -> None:
     except OSError as error:
         reason = f"{error.strerror}; 1 takes any free port"
         raise SettingError("LIVE", settings["LIVE"], reason) from None
-
-
-def _try_store(settings: BaseSettings) -> None:
-    """SettingError if ARCHIVE_STORE takes no objects now."""
-    url = read(settings, "ARCHIVE_STORE", str)
-    if not url:
-        return
-    from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
-
-    try:
-        Objects(url, is_start=True).probe()
-    except OSError as error:
-        raise SettingError("ARCHIVE_STORE", url, error.strerror or str(error)) from None
 
 
 def _problem_of(crawler: Crawler) -> str:

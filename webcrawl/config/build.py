@@ -56,11 +56,10 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.store import StoreError
 from webcrawl.frontier.urlcache import UrlCache
-from webcrawl.hub.server import FrontierServer
+from webcrawl.parse.body import Options
 from webcrawl.parse.jointrules import names_key, reader
 from webcrawl.parse.ownersignals import robots_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
-from webcrawl.reading.page import Options
 from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
 
@@ -70,7 +69,6 @@ if TYPE_CHECKING:  # only a crawl with CLUSTER loads it
 
 _OTHERS_SHARE = 8  # fetches of each worker for one fetch of the first process
 CLOSE_GRACE_S = 5.0  # for fetches under way when the crawl is stopped
-_END_S = 10.0  # beyond CLOSE_GRACE_S, for a worker to hand its leases back
 
 
 def scope_from(settings: BaseSettings, domains: Sequence[str] = ()) -> Scope:
@@ -190,14 +188,14 @@ def frontier_from(
     rules: HostRules | None,
     several: SeveralHubs | None = None,
     log_folder: Path | None = None,
-) -> FrontierServer:
-    """The frontier, by FRONTIER_STORE and FRONTIER_ORDER, and the server in front of it.
+) -> LocalFrontier:
+    """The frontier, by FRONTIER_STORE and FRONTIER_ORDER.
 
     Drops URLs in line that `scope` denies. `several`: this hub among the others. `log_folder`: of
     the crawl log; None: there is none.
     """
     now = time.monotonic()
-    frontier = LocalFrontier(
+    return LocalFrontier(
         job_folder(settings),
         replace(policy_from(settings, rules), denied=scope.denied),
         ordering=ORDERINGS[read(settings, "FRONTIER_ORDER", str)](),
@@ -213,11 +211,6 @@ def frontier_from(
         addresses=several.addresses if several is not None else None,
         crawl=several.claim.crawl if several is not None else "",
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
-    )
-    return FrontierServer(
-        frontier,
-        target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
-        grace_s=CLOSE_GRACE_S + _END_S,
     )
 
 

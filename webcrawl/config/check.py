@@ -219,3 +219,16 @@ def _is_test_web(settings: BaseSettings) -> bool:
         )
     except ValueError:
         return False
+
+
+def try_store(settings: BaseSettings) -> None:
+    """SettingError if ARCHIVE_STORE takes no objects now."""
+    url = read(settings, "ARCHIVE_STORE", str)
+    if not url:
+        return
+    from webcrawl.warc.objects import Objects  # noqa: PLC0415  (it loads obstore)
+
+    try:
+        Objects(url, is_start=True).probe()
+    except OSError as error:
+        raise SettingError("ARCHIVE_STORE", url, error.strerror or str(error)) from None

@@ -25,7 +25,6 @@ from webcrawl import __version__
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
-from webcrawl.cluster.buckets import SUFFIX_LIST, hub_of
 from webcrawl.cluster.bus import Bus
 from webcrawl.cluster.checkpoints import Checkpoints
 from webcrawl.cluster.claims import Claim
@@ -40,6 +39,7 @@ from webcrawl.config.kinds import SettingError
 from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of
+from webcrawl.frontier.buckets import SUFFIX_LIST, hub_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
 from webcrawl.scope.hostrules import HostRules

@@ -31,9 +31,9 @@ from webcrawl.config import cluster as config
 from webcrawl.config.build import hubs_from, job_folder
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, crawl_of
-from webcrawl.crawllog.files import new_crawl_id
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
+from webcrawl.frontier.disk.identity import new_crawl_id
 from webcrawl.frontier.store import StoreError
 
 

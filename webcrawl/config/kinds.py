@@ -24,9 +24,9 @@ from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
 from webcrawl.cluster.address import Address
-from webcrawl.cluster.buckets import HUBS_MAX
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
+from webcrawl.frontier.buckets import HUBS_MAX
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.parse.jointrules import NAMES_MAX
 from webcrawl.parse.language import iso_639_3

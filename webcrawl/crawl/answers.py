@@ -10,12 +10,12 @@ import hashlib
 from webcrawl.crawl.crawl import Crawl
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.lease import REQUISITE, Link
-from webcrawl.items import Original, Page, Text
+from webcrawl.frontier.lease import REQUISITE, Link, Text
+from webcrawl.items import Page
+from webcrawl.parse.body import Options
 from webcrawl.parse.ownersignals import header_directives, header_signals
 from webcrawl.parse.page import media_type_of
-from webcrawl.reading.page import Options
-from webcrawl.warc.records import LARGE_BYTES, payload_digest, raw_digest, warc_date
+from webcrawl.warc.records import LARGE_BYTES, Original, payload_digest, raw_digest, warc_date
 
 
 async def page_of(exchange: Exchange, link: Link, content_type: str) -> Page:

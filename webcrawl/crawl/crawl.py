@@ -73,6 +73,8 @@ class CrawlScheduler(Protocol):
 
     def give_back(self, has_changed: Callable[[str], bool]) -> None: ...
 
+    async def end_admissions(self) -> None: ...
+
 
 def has_our_scheduler(settings: BaseSettings) -> bool:
     """Whether SCHEDULER is `webcrawl.scheduler.Scheduler`, or a class made from it."""

@@ -9,10 +9,10 @@ import logging
 from webcrawl.crawl.crawl import Crawl
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.fetch.http1 import transfer_codings
-from webcrawl.items import Original, Page
+from webcrawl.items import Page
 from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.payload import without_chunks
-from webcrawl.warc.records import raw_digest
+from webcrawl.warc.records import Original, raw_digest
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from webcrawl.fetch.walls import wall_of
 from webcrawl.frontier.lease import Fetched, Link, Returned
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.items import Page
+from webcrawl.parse.body import BodyReader
+from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.requisites import CSS_TYPE
 from webcrawl.parse.urls import host_of, redirect_target
-from webcrawl.reading.page import BodyReader
-from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.signals import requisite_fetched
 
 logger = logging.getLogger(__name__)

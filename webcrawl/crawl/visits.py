@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.lease import Capture, Visit, Visited
-from webcrawl.items import Original, Page
+from webcrawl.items import Page
 from webcrawl.parse.maintext import is_same
-from webcrawl.warc.records import target_uri
+from webcrawl.warc.records import Original, target_uri
 
 _WHOLE = ("", "length")  # a page beyond DOWNLOAD_MAXSIZE is cut at the same place each time
 

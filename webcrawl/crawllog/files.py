@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -27,6 +26,7 @@ from typing import Final, TypedDict
 
 from isal import isal_zlib
 
+HUB_FOLDER: Final = "hub-"  # and its number: in a store, the log and reports of one of several
 FILE_BYTES: Final = 64 << 20  # about 150,000 lines; compressed in 0.3 s
 RECENT: Final = 200
 _PIECE = 1 << 20
@@ -34,11 +34,6 @@ _LEVEL = 2  # of 0 to 3: 93 of 512 bytes a line, in 1.3 µs
 _GZIP = 31  # zlib's number for the gzip format
 _NAME = re.compile(r"crawl-(\d{14}-[0-9a-f]{6})-(\d{5,})\.jsonl(?:\.gz)?")
 _SYNC_BYTES = 8 << 20  # a power failure loses at most so much of a file that is being written
-
-
-def new_crawl_id() -> str:
-    """An ID for a crawl that begins now: its UTC time in 14 digits, and 6 random hex digits."""
-    return f"{time.strftime('%Y%m%d%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 
 class LogError(Exception):

@@ -36,7 +36,7 @@ from webcrawl.base.wording import counted, size_text
 from webcrawl.config.build import is_debugging, leads_machine, report_folder, warc_folder
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, report_error
-from webcrawl.crawllog.files import log_files
+from webcrawl.crawllog.files import HUB_FOLDER, log_files
 from webcrawl.crawllog.places import CLOCK_S, begun_time, modified_time
 from webcrawl.extensions.report import reports_in
 from webcrawl.frontier.store import StoreError
@@ -236,7 +236,7 @@ class ArchiveStore:
         """The crawl log, reports and, at the end, the time series: of each hub in a folder."""
         crawl, folder = self._crawl, self._report_dir
         claim = crawl.claim
-        under = f"hub-{claim.number}/" if claim is not None and claim.hubs > 1 else ""
+        under = f"{HUB_FOLDER}{claim.number}/" if claim is not None and claim.hubs > 1 else ""
         logs = [path for each, _, path in log_files(folder) if each == crawl.crawl_id]
         packed = [path for path in logs if path.suffix == ".gz"]
         needed_since = self._log_needed_since()

@@ -16,11 +16,11 @@ from msgspec import msgpack
 from scrapy.crawler import Crawler
 
 from webcrawl.base.wording import counted
-from webcrawl.cluster.buckets import hub_of
 from webcrawl.cluster.steering import OF_ALL
 from webcrawl.cluster.whole import WholeCrawl
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.scrapy_private import reads_seeds
+from webcrawl.frontier.buckets import hub_of
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.live.livecrawl import RefusalError
 from webcrawl.parse.urls import canonicalize, host_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -21,8 +21,8 @@ from scrapy.utils.asyncio import create_looping_call
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.counters import Counters
-from webcrawl.report.console import Say, console_from
+from webcrawl.frontier.counters import Counters, CrawlTotals
+from webcrawl.report.console import Say, console_from, is_full
 from webcrawl.report.lines import (
     LEGEND,
     LEGEND_OF_WHOLE,
@@ -39,12 +39,9 @@ from webcrawl.report.lines import (
     whole_summary,
 )
 
-if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.cluster.views import CrawlTotals
-
 logger = logging.getLogger(__name__)
 
-SUMMARY_TIMEOUT_S = 2.0  # longest wait for the summary at the end, if the pipe is full
+SUMMARY_TIMEOUT_S = 2.0  # longest wait for the reader of a full pipe, at the end
 
 
 class StatsLines:
@@ -99,6 +96,8 @@ class StatsLines:
         self._summary = ("", *summary(counters, elapsed_s), *lines)
         self._stopped.set()
         self._thread.join(SUMMARY_TIMEOUT_S)
+        while self._thread.is_alive() and not is_full():  # a busy machine has not let it run
+            self._thread.join(SUMMARY_TIMEOUT_S)
         self._update_stats()
         _set_all(self._crawler.stats, named_rates(counters, elapsed_s))
         logger.info("%s", outcome_line(counters, elapsed_s), extra={"spider": spider})

@@ -26,8 +26,6 @@ from webcrawl.fetch.http1 import Headers
 # ours, and reaches no server.
 NOWHERE: Final = "webcrawl.invalid:443"
 CHECK_TIMEOUT_S: Final = 10.0
-# The addresses of hosts that the proxy looks up begin with it: the discard-only block of RFC 6666.
-STAND_IN: Final = "100::"
 _HEAD_MAX: Final = 32 << 10
 _URL: Final = re.compile(
     r"http://(?:([^:@/?#\s]*)(?::([^@/?#\s]*))?@)?(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?/?",
@@ -198,11 +196,6 @@ def problem_of(proxy: Proxy, timeout_s: float = CHECK_TIMEOUT_S) -> str:
     if match is None:
         return "it does not answer as an HTTP proxy"
     return "it refuses the user name or password (407)" if match[1] == b"407" else ""
-
-
-def real_address(address: str) -> str:
-    """`address`; "" for the stand-in of an address that only the proxy knows."""
-    return "" if address.startswith(STAND_IN) else address
 
 
 async def open_tunnel(proxy: Proxy, where: str, timeout_s: float) -> bool:

@@ -24,7 +24,8 @@ Read in this order
     requisites                                   the files that a page shows
     languages                                    which hosts have pages in wanted languages
     contents, nearduplicates                     the content-seen test; the same by nearly a text
-    mailbox       links and robots.txt that concern hosts of another hub of the crawl
+    buckets       which hub of the crawl has a host
+    mailbox       links and robots.txt that concern hosts of another hub
     store         values of the store, which is disk/store
     disk/                                        the implementation of `base.Frontier`; that of
                                                  one for several processes is `webcrawl.hub`

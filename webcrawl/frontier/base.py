@@ -36,15 +36,17 @@ from webcrawl.frontier.lease import (
     LimitReason,
     Link,
     Outcome,
+    Seen,
+    Text,
 )
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
 from webcrawl.frontier.store import StoreError
-from webcrawl.items import Original, Seen, Text
 from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HostRule, HostRules
+from webcrawl.warc.records import Original
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Fetched, Outcome
-from webcrawl.items import Original
-from webcrawl.warc.records import raw_digest
+from webcrawl.warc.records import Original, raw_digest
 
 # Prefix of the digest of a body as sent. A page without codings has one digest and one row, any
 # other page at most two rows: 150 bytes each on disk, 100 in memory.

@@ -28,7 +28,9 @@ from webcrawl.frontier.lease import (
     Link,
     Outcome,
     Returned,
+    Seen,
     Step,
+    Text,
 )
 from webcrawl.frontier.mailbox import FoundLink, Mail, Mailbox, Packed, RobotsAnswered
 from webcrawl.frontier.nearduplicates import NearDuplicates
@@ -38,8 +40,8 @@ from webcrawl.frontier.state import CoreState, Given
 from webcrawl.frontier.store import Numbers, StoreError
 from webcrawl.frontier.visits import Visits
 from webcrawl.frontier.workbench import VISITS
-from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 _DROPS_MAX = 2_000  # URLs dropped in one `acquire`, before the event loop runs other tasks
 _ROBOTS_STEPS_MAX = 20_000_000  # robots.txt check steps in one `acquire`: 10 ms and one check

@@ -10,10 +10,10 @@ moves through these in this order and is counted once in each, however often it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from webcrawl.parse.urls import MAX_LEVEL, level_of
 
@@ -262,3 +262,22 @@ class Tracked:
                     counts[key] = counts.get(key, 0) + count
             else:
                 self._numbers[_NUMBERS.index(name)] += value
+
+
+class CrawlTotals(NamedTuple):
+    """The crawl of all hubs, as hub `hub` knows it.
+
+    counters -- the sum; requests under way are left out
+    elapsed_s -- of the hub with the most
+    hubs -- their number
+    away -- those that are away, and since when, UTC
+    """
+
+    hub: int
+    elapsed_s: float
+    pages_per_s: float
+    mbps: float
+    unapplied: int
+    counters: Counters
+    hubs: int
+    away: Mapping[int, str]

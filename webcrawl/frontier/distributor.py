@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from math import inf
 
-from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.base import SUPPLY_S
-from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.host import Host, State, real_address
 from webcrawl.frontier.lease import (
     FIRST_KEPT,
     FIRST_PRIORITY,

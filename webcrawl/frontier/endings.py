@@ -25,9 +25,8 @@ from webcrawl.crawllog.line import (
     milliseconds,
     to_bytes,
 )
-from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.host import Host
+from webcrawl.frontier.host import Host, real_address
 from webcrawl.frontier.lease import (
     REQUISITE,
     Fetched,

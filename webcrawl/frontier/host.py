@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from webcrawl.frontier.disk.queue import HostQueue
 from webcrawl.frontier.lease import GivenUpReason, RobotsTask
 from webcrawl.frontier.politeness import NO_PACE, Pace
 from webcrawl.parse.domains import is_address
 
+# The addresses of hosts that only the proxy looks up (PROXY) begin with it: the discard-only block
+# of RFC 6666.
+STAND_IN: Final = "100::"
 _EMPTY: frozenset[str] = frozenset()  # shared: each new empty set takes 200 bytes
 
 
@@ -132,3 +135,8 @@ class Host:
         if not self.robots_tasks:
             self.robots_tasks = None
         return robots_task
+
+
+def real_address(address: str) -> str:
+    """`address`; "" for the stand-in of an address that only the proxy knows."""
+    return "" if address.startswith(STAND_IN) else address

@@ -16,8 +16,7 @@ from __future__ import annotations
 from xxhash import xxh3_64_digest
 
 from webcrawl.frontier.disk.store import Store
-from webcrawl.frontier.lease import Fetched, Outcome
-from webcrawl.items import Text
+from webcrawl.frontier.lease import Fetched, Outcome, Text
 from webcrawl.parse.likeness import HASHES, bands, is_near
 
 

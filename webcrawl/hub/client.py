@@ -19,7 +19,7 @@ from typing import Any
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, Tracked
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Seen, Text
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import (
     NUMBER_MAX,
@@ -50,8 +50,8 @@ from webcrawl.hub.wire import (
     WakeUp,
     valid_text,
 )
-from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRules
+from webcrawl.warc.records import Original
 
 logger = logging.getLogger(__name__)
 

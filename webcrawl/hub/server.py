@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Seen, Step, Text
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
-from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 if TYPE_CHECKING:
     from webcrawl.frontier.disk.inspection import Inspection

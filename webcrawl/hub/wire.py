@@ -21,9 +21,9 @@ from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.crawllog.line import LostLine
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
-from webcrawl.items import Original, Text
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Text
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 _LENGTH = struct.Struct("!I")
 

@@ -13,11 +13,12 @@ from typing import Any, Final
 import msgspec
 from scrapy.crawler import Crawler
 
-from webcrawl.cluster.buckets import hub_of
 from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
+from webcrawl.frontier.buckets import hub_of
 from webcrawl.frontier.store import StoreError
+from webcrawl.live.explanation import explained_by_crawl
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize, host_of
@@ -94,8 +95,6 @@ class LiveCrawl:
             return [*lines, f"Of hub {hub}."]
         if self._explaining >= EXPLANATIONS_MAX:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
-        from webcrawl.tools.explain.explanation import explained_by_crawl  # noqa: PLC0415  (rare)
-
         self._explaining += 1
         try:
             return await explained_by_crawl(self._crawler.settings, frontier, url)

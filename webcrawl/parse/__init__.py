@@ -1,4 +1,4 @@
-"""Reads foreign bytes: URLs, pages, robots.txt. Core and pure: no I/O, no Scrapy.
+"""Reads foreign bytes: URLs, pages, robots.txt, sitemaps. Pure, except for `largebodies`.
 
 All input is hostile: every reader is linear in its input and raises nothing for any bytes
 (tests/unit/test_linear_time.py, tests/fuzz). In the order to read it:
@@ -13,4 +13,8 @@ All input is hostile: every reader is linear in its input and raises nothing for
   only for FOLLOW_NEAR_DUPLICATES and `scrapy corpus`. `maintext`: the text of a page.
 - `scan/`: the scanner of `markup` in C. It is built as the separate module `webcrawl_scan`.
 - `robots`: the rules of a robots.txt. `jointrules`: those of several names at once.
+- `body`: all that a page says, with the settings of a crawl. `sitemapfile`: the same of a sitemap,
+  from the `fetch`ed bytes; `sitemaps` has the formats.
+- `largebodies`: the queue of bodies that take long, and the process that reads them (`bodyprocess`,
+  `bodymessages`). Knows nothing of the frontier.
 """

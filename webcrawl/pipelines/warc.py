@@ -30,11 +30,11 @@ from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.fetch.exchange import Exchange
 from webcrawl.frontier.counters import Counters
 from webcrawl.items import Page
+from webcrawl.pipelines.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.pipelines.provenance import settings_lines, warcinfo
 from webcrawl.pipelines.recovery import Recovery
 from webcrawl.signals import exchange_recorded, requisite_fetched
 from webcrawl.warc.files import About, Position, WarcError, WarcFiles
-from webcrawl.warc.metadata import page_metadata, signal_lines, unarchived_metadata
 from webcrawl.warc.omission import omitter
 from webcrawl.warc.records import Capture, payload_digest, recorded_digest
 from webcrawl.warc.writer import WarcWriter
@@ -178,7 +178,12 @@ class WarcPipeline:
         return capture
 
     async def close_spider(self) -> None:
-        """Finish the last file, and set the stats of the archive."""
+        """Finish the last file, and set the stats of the archive.
+
+        The engine has waited for the pages, but not for robots.txt, sitemaps and requisites.
+        """
+        if (scheduler := crawl_of(self._crawler).scheduler) is not None:
+            await scheduler.end_admissions()
         if (earlier := crawl_of(self._crawler).earlier) is not None:
             crawl_of(self._crawler).earlier = None
             earlier.close()
@@ -207,11 +212,7 @@ class WarcPipeline:
         )
 
     async def requisite_fetched(self, page: Page) -> None:
-        """A signal handler: archive a page requisite. NotArchived, also while the crawl closes: the
-        engine waits for pages only.
-        """
-        if self._writer is None:
-            raise NotArchived("the archive is closed")
+        """A signal handler: archive a page requisite. NotArchived."""
         await self.process_item(page)
 
     def exchange_recorded(self, exchange: Exchange) -> Awaitable[None] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable
 
@@ -35,6 +36,14 @@ def print_lines(*lines: str) -> None:
         print(text, end="", flush=True)
     except (OSError, ValueError):
         pass  # standard output is closed, or its reader has closed the pipe
+
+
+def is_full() -> bool:
+    """Whether standard output is a pipe that takes no more bytes until its reader reads."""
+    try:
+        return not select.select([], [sys.stdout.fileno()], [], 0)[1]
+    except (AttributeError, OSError, ValueError):  # no stdout, or a closed one
+        return False
 
 
 def discard_output() -> None:

@@ -14,13 +14,10 @@ MB and Mbps are powers of ten, as is usual for bits per second.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webcrawl.base.wording import by_reason, printable
-from webcrawl.frontier.counters import NO_VISITS, Counters
-
-if TYPE_CHECKING:  # only a crawl with several hubs loads it
-    from webcrawl.cluster.views import CrawlTotals
+from webcrawl.frontier.counters import NO_VISITS, Counters, CrawlTotals
 
 # Keys of `Counters.visits` that count later answers to a page: part of `Counters.crawled`.
 _ANSWERED = ("changed", "unchanged", "not_modified", "unknown", "redirect", "error")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from scrapy.crawler import Crawler
 
 from webcrawl.config import build
+from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import steered_by
 from webcrawl.crawllog.files import LogError
@@ -23,6 +24,8 @@ from webcrawl.scope import Scope, ScopeError
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
+
+_END_S = 10.0  # beyond CLOSE_GRACE_S, for a worker to hand its leases back
 
 
 class Opened(NamedTuple):
@@ -68,7 +71,11 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
             raise StoreError("several hubs (CLUSTER_HUBS) are started with scrapy crawl")
         log_folder = None if build.is_debugging(crawler) else build.report_folder(settings)
         several = crawl_of(crawler).several
-        frontier = build.frontier_from(settings, scope, rules, several, log_folder)
+        frontier = FrontierServer(
+            build.frontier_from(settings, scope, rules, several, log_folder),
+            target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
+            grace_s=build.CLOSE_GRACE_S + _END_S,
+        )
         frontier.orders = orders = _obey(frontier.commands, frontier, scope)
     except (StoreError, ScopeError) as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")

@@ -337,16 +337,20 @@ class Pump:
             if lease not in self._admissions.answers:
                 task.cancel()
 
+    async def end_admissions(self) -> None:
+        """Cut off those that are not answered; return once the others are done."""
+        self._wind_down(time.monotonic())  # none begins from now on
+        self._cancel_admissions()
+        self._crawler.signals.send_catch_log(fetches_cut)  # sitemaps are not read any more
+        await asyncio.gather(*self._admitting.values(), return_exceptions=True)
+
     async def close(self) -> None:
         """Stop, hand all links and leases over, then close the frontier and the admissions."""
         for each in (self._task, self._suspicion):
             if each is not None:
                 each.cancel()
-        self._cancel_admissions()
-        self._crawler.signals.send_catch_log(fetches_cut)  # sitemaps are not read any more
-        await asyncio.gather(*self._admitting.values(), return_exceptions=True)
+        await self.end_admissions()
         self._count_under_way(0, 0)
-        self._wind_down(time.monotonic())
         try:
             while self.outbox:
                 if self.is_cut:

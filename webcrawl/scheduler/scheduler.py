@@ -177,6 +177,10 @@ class Scheduler(BaseScheduler):
         """Give back the leases of hosts whose rules have changed, unless their request is sent."""
         self.controls.give_back(has_changed)
 
+    async def end_admissions(self) -> None:
+        """Cut off the admissions that are not answered; return once the others are done."""
+        await self._pump.end_admissions()
+
     # Scrapy's interface
 
     def open(self, spider: Spider) -> None:

@@ -31,16 +31,16 @@ from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.frontier.counters import REFUSED_ACCESS
-from webcrawl.frontier.lease import Link
+from webcrawl.frontier.lease import Link, Text
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
-from webcrawl.items import Page, Text
+from webcrawl.items import Page
+from webcrawl.parse.body import BodyReader, Parsed
 from webcrawl.parse.charset import PRESCAN_BYTES, sniff
+from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.maintext import digest
 from webcrawl.parse.ownersignals import bounded, header_signals
 from webcrawl.parse.page import ParsedPage
 from webcrawl.parse.urls import host_of, redirect_target
-from webcrawl.reading.page import BodyReader, Parsed
-from webcrawl.reading.reader import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.report.console import console_from
 from webcrawl.signals import fetches_cut
 from webcrawl.spiders.seeds import BadSeed, SeedSource

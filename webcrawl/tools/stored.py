@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from webcrawl.base.wording import needs_extra
+from webcrawl.crawllog.files import HUB_FOLDER
 
 if TYPE_CHECKING:  # only who reads from a store loads obstore
     from webcrawl.warc.objects import Objects
 
 CRAWL_FILES = re.compile(r"(crawl|report|series)-.*\.(jsonl|jsonl\.gz|json|txt)")
-_LOG = re.compile(r"(hub-\d+/)?crawl-\d{14}-[0-9a-f]{6}-\d{5,}\.jsonl\.gz")
+_LOG = re.compile(rf"({HUB_FOLDER}\d+/)?crawl-\d{{14}}-[0-9a-f]{{6}}-\d{{5,}}\.jsonl\.gz")
 
 
 class NoStoreError(Exception):

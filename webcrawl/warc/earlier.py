@@ -33,9 +33,8 @@ from rocksdict import (
 )
 
 from webcrawl.base.executor import AdaptiveExecutor
-from webcrawl.items import Original
 from webcrawl.warc.earlierlines import EarlierError
-from webcrawl.warc.records import in_field, labelled
+from webcrawl.warc.records import Original, in_field, labelled
 
 DIGEST_BYTES: Final = 14
 TIME_BYTES: Final = 6  # of 14 digits, as a number

@@ -20,7 +20,7 @@ from contextlib import suppress
 from heapq import merge
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, Self, TypeVar
 
 RUN_BYTES = 1 << 20  # about 4,000 lines; sorted and written in 3 ms
 _PIECE = 8 << 10
@@ -28,7 +28,16 @@ _BUFFER = 64 << 10
 _WARC = ".warc.gz"
 
 
-def index_path(warc: Path) -> Path:
+class _Named(Protocol):  # a path, or a file of a store
+    @property
+    def name(self) -> str: ...
+    def with_name(self, name: str, /) -> Self: ...
+
+
+_File = TypeVar("_File", bound=_Named)
+
+
+def index_path(warc: _File) -> _File:
     """The index of a WARC file. pywb reads each file of a folder whose name ends in `.cdxj`."""
     return warc.with_name(warc.name.removesuffix(_WARC) + ".cdxj")
 

@@ -25,10 +25,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.items import Original
 from webcrawl.warc.payload import without_chunks
+from webcrawl.warc.payloadtype import HEADER_BYTES, find_signature, type_of
 from webcrawl.warc.protocols import protocol_fields
 
 NewId = Callable[[], str]  # a fresh WARC-Record-ID, "<urn:uuid:...>" (5.2)
@@ -57,6 +58,15 @@ MAX_HEAD = 32 << 10  # bytes; the limit of FastWARC's reader
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _CONTROLS = bytes((*range(0x20), 0x7F))
 _NO_URI = re.compile(r"[\x00-\x20\x7f<>]")
+
+
+class Original(NamedTuple):
+    """The first page with some content. A WARC revisit record refers to it."""
+
+    url: str  # its WARC-Target-URI
+    started_time: float  # UTC seconds, its WARC-Date
+    payload_digest: str  # its WARC-Payload-Digest, "sha1:BASE32"; "" without one
+    date: str = ""  # its WARC-Date as an index of an earlier archive has it, to the second
 
 
 @dataclass(slots=True)
@@ -305,6 +315,10 @@ def _answer(capture: Capture, record_id: str, where: Fields) -> bytes:
     recorded = capture.recorded_digest
     if digested := capture.payload_digest if recorded is None else recorded:
         fields += [("WARC-Payload-Digest", digested)]
+    if not original and not exchange.codings_left:
+        found = find_signature(exchange.payload, 0, HEADER_BYTES)
+        if found and (name := type_of(found)):
+            fields += [("WARC-Identified-Payload-Type", name)]
     fields += [("Content-Type", "application/http;msgtype=response")]
     return _record(fields, exchange.head, b"" if original else exchange.body)
 

@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from webcrawl.warc.captures import Openable
 from webcrawl.warc.cdxj import answer_of_record, cdxj_line
 from webcrawl.warc.files import OPEN, lock, new_index, publish
 from webcrawl.warc.index import index_path
@@ -95,7 +96,7 @@ def _recover_one(open_path: Path) -> Recovered | None:
         return Recovered(open_path, path, records, size_bytes - end)
 
 
-def index_line(file_path: Path, filename: str, record: Record) -> bytes | None:
+def index_line(file_path: Openable, filename: str, record: Record) -> bytes | None:
     """The line of an index for a record of the file at `file_path`, which is or will be called
     `filename`; None if the index has no such line.
     """

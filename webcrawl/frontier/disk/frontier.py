@@ -35,12 +35,12 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Seen, Text
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.state import Given
 from webcrawl.frontier.store import StoreError
-from webcrawl.items import Original, Seen, Text
 from webcrawl.scope.hostrules import HostRule
+from webcrawl.warc.records import Original
 
 FOLDER = "frontier"  # in JOBDIR
 ACTIVE_HOSTS_MAX = 20_000

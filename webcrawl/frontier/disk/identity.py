@@ -96,6 +96,11 @@ def crawl_id(identity: Row) -> str:
     return f"{digits:0<14}-{xxh3_64_intdigest(b'%d' % identity['seen_key']) & 0xFFFFFF:06x}"
 
 
+def new_crawl_id() -> str:
+    """An ID for a crawl that begins now: its UTC time in 14 digits, and 6 random hex digits."""
+    return f"{datetime.now(UTC):%Y%m%d%H%M%S}-{secrets.token_hex(3)}"
+
+
 def _new(settings: Identity) -> Row:
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return {

@@ -1,7 +1,7 @@
 """Reads a frontier on disk from another process, also while its crawl runs; or from its own.
 
 An `Inspection` sees the last commit before it was opened, and changes nothing. Times are UTC. Does
-not explain why a URL is where it is: `webcrawl.tools.explain` does.
+not explain why a URL is where it is: `webcrawl.live.frontierexplanation` does.
 """
 
 from __future__ import annotations

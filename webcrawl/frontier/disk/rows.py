@@ -23,7 +23,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.frontier.lease import Link
 from webcrawl.frontier.store import Credit, StoreError, UrlStatus
-from webcrawl.items import Original
+from webcrawl.warc.records import Original
 
 FORMAT = 19  # of all rows; raised by each change of them
 

@@ -33,9 +33,9 @@ from webcrawl.frontier.languages import HostLanguages
 from webcrawl.frontier.lease import REQUISITE, Link
 from webcrawl.frontier.requisites import name_of
 from webcrawl.frontier.store import Numbers, UrlStatus
-from webcrawl.items import Original
 from webcrawl.parse.jointrules import read_rules
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.warc.records import Original
 
 # Deviation: `via` is not stored for URLs that a cap refuses when they are found. Most URLs of a
 # crawl may be such URLs.

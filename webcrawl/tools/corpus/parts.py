@@ -98,7 +98,7 @@ class Counts(msgspec.Struct):
 def parts_of(warc: Path | StoredFile, part_bytes: int = PART_BYTES) -> list[Part]:
     """The parts of a file. OSError. Memory: the index, if there is one."""
     size_bytes = size_of(warc)
-    index = warc.with_name(index_path(Path(warc.name)).name)
+    index = index_path(warc)
     cuts = [0]
     if size_bytes > part_bytes and index != warc and index.is_file():
         with warc.open("rb") as file:

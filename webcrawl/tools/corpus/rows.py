@@ -184,8 +184,11 @@ def _read_text(row: Row, html: bytes, charset: str, reading: Reading) -> PageTex
 
 
 def _is_html(row: Row, payload: bytes) -> bool:
-    """By the type that the writer has found, else by the declared one, else by the first bytes."""
-    said = row.content_mime_detected or row.content_mime_type
+    """By the type that the writer has found, else by the declared one, else by the first bytes.
+    XHTML begins as any XML: then the declared type says more.
+    """
+    found = row.content_mime_detected
+    said = row.content_mime_type or found if found == "text/xml" else found or row.content_mime_type
     return media_type_of(said) in HTML_TYPES if said else bool(_HTML_START.match(payload[:4096]))
 
 

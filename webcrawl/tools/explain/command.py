@@ -10,18 +10,18 @@ from urllib.parse import quote
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from webcrawl.cluster.buckets import hub_of
 from webcrawl.config.build import hub_in
 from webcrawl.config.kinds import SettingError
+from webcrawl.frontier.buckets import hub_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.live.explanation import SCOPE_SETTINGS, explained
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.scope import ScopeError
 from webcrawl.tools import command
-from webcrawl.tools.explain.explanation import SCOPE_SETTINGS, explained
 
 
 class Command(command.Command):

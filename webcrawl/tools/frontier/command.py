@@ -17,7 +17,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config.build import hub_in
 from webcrawl.crawl.keptcommands import shown, steered_by
-from webcrawl.crawl.steering import KEPT_REASONS, kept_reasons
+from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.clock import set_back
@@ -28,7 +28,6 @@ from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub.wire import SteeringError
 from webcrawl.live.client import NotRunning, Refused, ask_for
 from webcrawl.tools import command
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.config.build import hub_in
-from webcrawl.crawllog.files import log_files
+from webcrawl.crawllog.files import HUB_FOLDER, log_files
 from webcrawl.frontier.disk.folderlock import LOCK, holders
 from webcrawl.frontier.disk.frontier import FOLDER
 from webcrawl.frontier.store import StoreError
@@ -31,7 +31,7 @@ from webcrawl.report.card import read_card
 from webcrawl.report.series import series_path
 from webcrawl.tools.stored import CRAWL_FILES, NoStoreError, fetch_files, is_stored
 
-_OF_HUB = re.compile(r"/hub-\d+\Z")
+_OF_HUB = re.compile(rf"/{HUB_FOLDER}\d+\Z")
 
 
 class NoCrawlError(Exception):
@@ -198,7 +198,8 @@ def _with_stored(folder: str | Path, crawl: str, fetched: Path) -> CrawlFolder:
         numbers = [number for each, number, _ in log_files(found.report_dir) if each == found.crawl]
         if numbers != [*range(1, len(numbers) + 1)]:  # else nothing has left
             names = {path.name for path in found.logs}
-            url = card.store if found.hubs == 1 else f"{card.store.rstrip('/')}/hub-{found.hub}"
+            of_hub = f"/{HUB_FOLDER}{found.hub}" if found.hubs > 1 else ""
+            url = card.store.rstrip("/") + of_hub
             is_missing = lambda name: name.startswith(f"crawl-{found.crawl}-") and name not in names  # noqa: E731
             fetch_files(url, fetched, is_missing)
             found = replace(found, fetched=fetched)

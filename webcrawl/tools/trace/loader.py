@@ -21,9 +21,9 @@ from webcrawl.config.build import guard_from, policy_from, resolver_from
 from webcrawl.config.fetch import client_from, headers_from, limits_from
 from webcrawl.config.table import read
 from webcrawl.fetch.exchange import UNANSWERED, Exchange, FetchFailed
-from webcrawl.fetch.proxy import real_address
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import UnsendableError
+from webcrawl.frontier.host import real_address
 from webcrawl.parse.urls import host_of
 
 Write = Callable[[str], None]

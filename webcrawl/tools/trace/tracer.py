@@ -31,11 +31,11 @@ from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.fetch.requesthead import split_url
+from webcrawl.parse.body import BodyReader
 from webcrawl.parse.jointrules import decision
 from webcrawl.parse.ownersignals import bounded, header_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
 from webcrawl.parse.urls import canonicalize, host_of, origin_of, redirect_target, target_of
-from webcrawl.reading.page import BodyReader
 from webcrawl.tools.trace.loader import (
     Lines,
     Loader,

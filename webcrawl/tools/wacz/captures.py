@@ -23,7 +23,7 @@ from webcrawl.parse.charset import sniff
 from webcrawl.parse.links import title_of
 from webcrawl.parse.page import HTML_TYPES, media_type_of
 from webcrawl.tools.words import visible_text
-from webcrawl.warc.captures import PART_OF, Archived, captures, lines_of
+from webcrawl.warc.captures import PART_OF, Archived, Openable, captures, lines_of
 from webcrawl.warc.cdxj import is_not_modified
 from webcrawl.warc.members import LEVEL, START_BYTES
 from webcrawl.warc.payload import Message, message_of
@@ -97,7 +97,7 @@ class Captures:
         self._rows = sqlite3.connect(database, isolation_level=None)
         self._rows.executescript(f"PRAGMA cache_size = -{_CACHE_KIB};{_SCHEMA}BEGIN")
 
-    def read(self, number: int, path: Path, each: Callable[[Record], object]) -> None:
+    def read(self, number: int, path: Openable, each: Callable[[Record], object]) -> None:
         """Read the records of the WARC file `path`; `each` is called for each of them.
 
         DamagedError: the file is damaged, or has no gzip member per record. OSError.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from webcrawl.base.wording import INTERRUPTED, counted, printable, size_text
 from webcrawl.config.kinds import SIZE, parse_size
 from webcrawl.tools import command
 from webcrawl.tools.progress import bar_of_bytes
+from webcrawl.tools.stored import NoStoreError, size_of
 from webcrawl.tools.wacz.captures import DamagedError
 from webcrawl.tools.wacz.files import WaczError, warc_files
 from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, make_wacz
@@ -22,14 +22,14 @@ class Command(command.Command):
     """Reads WARC files and their indexes. Changes none of them."""
 
     def syntax(self) -> str:
-        return "<WARC_FILE or FOLDER> [...] -o FILE.wacz [options]"
+        return "<WARC_FILE, FOLDER or URL> [...] -o FILE.wacz [options]"
 
     def long_desc(self) -> str:
         return (
-            "of one or more folders (WARC_DIR) or files *.warc.gz, with their indexes, and a list"
-            " of their pages. The crawl may run, have ended or have been killed; of a killed crawl"
-            " `scrapy warcrecover` finishes the last files first. ReplayWeb.page, pywb and py-wacz"
-            " read a WACZ."
+            "of one or more folders (WARC_DIR, or the URL of an ARCHIVE_STORE) or files *.warc.gz,"
+            " with their indexes, and a list of their pages. The crawl may run, have ended or have"
+            " been killed; of a killed crawl `scrapy warcrecover` finishes the last files first."
+            " ReplayWeb.page, pywb and py-wacz read a WACZ."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -57,11 +57,11 @@ class Command(command.Command):
             warcs, written = warc_files(args)
             for each in written:
                 print(f"{each} is left out: a running crawl writes it", file=sys.stderr)
-            size_bytes = sum(os.stat(warc).st_size for warc in warcs)
+            size_bytes = sum(map(size_of, warcs))
             output = Path(opts.output)
             with bar_of_bytes(counted(len(warcs), "WARC file"), 2 * size_bytes) as progress:
                 result = make_wacz(warcs, output, size_max, has_text=opts.text, progress=progress)
-        except WaczError as error:
+        except (WaczError, NoStoreError) as error:
             self.fail(error, 2)
         except (DamagedError, EarlierError) as error:
             self.fail(error, 1)

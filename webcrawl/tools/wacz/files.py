@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from webcrawl.base.wording import counted
+from webcrawl.tools.stored import StoredFile, is_stored, named_files
 from webcrawl.warc.files import OPEN, lock
 
 _WARC = ".warc.gz"
@@ -15,17 +16,20 @@ class WaczError(Exception):
     """No WACZ can be made of these files. One line for the user, or several."""
 
 
-def warc_files(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
+def warc_files(names: Sequence[str]) -> tuple[list[Path | StoredFile], list[Path]]:
     """The files, in the order of their names, and those that a running crawl is writing.
 
     WaczError: what is no such file, two files of one name, and files of a killed crawl, which would
-    be missing. OSError.
+    be missing. NoStoreError, OSError.
     """
-    found: dict[str, Path] = {}  # by their names, which they keep in the WACZ
+    found: dict[str, Path | StoredFile] = {}  # by their names, which they keep in the WACZ
     written: list[Path] = []
     for name in names:
         path = Path(name)
-        if path.is_dir():
+        files: Sequence[Path | StoredFile]
+        if is_stored(name):
+            files = named_files(name, _WARC)
+        elif path.is_dir():
             files = [each for each in path.iterdir() if each.name.endswith((_WARC, _WARC + OPEN))]
             if not files:
                 raise WaczError(f"{name} has no files *{_WARC}")
@@ -36,9 +40,9 @@ def warc_files(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
         else:
             files = [path]
         for each in files:
-            if each.name.endswith(OPEN):
+            if isinstance(each, Path) and each.name.endswith(OPEN):
                 written.append(each)
-            elif not each.samefile(found.setdefault(each.name, each)):
+            elif not _is_same(found.setdefault(each.name, each), each):
                 raise WaczError(f"{found[each.name]} and {each} have one name")
     killed = [each for each in written if not _is_being_written(each)]
     if killed:
@@ -49,6 +53,12 @@ def warc_files(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
     if not found:
         raise WaczError(f"the crawl is running and has finished no file: {written[0]}")
     return [found[name] for name in sorted(found)], written
+
+
+def _is_same(one: Path | StoredFile, other: Path | StoredFile) -> bool:
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.samefile(other)
+    return one == other
 
 
 def _is_being_written(path: Path) -> bool:

@@ -18,6 +18,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from webcrawl import __version__
 from webcrawl.tools.progress import Progress
+from webcrawl.tools.stored import StoredFile, size_of
 from webcrawl.tools.wacz.captures import Captures
 from webcrawl.tools.wacz.index import CDX, sorted_lines, zip_index
 
@@ -30,7 +31,7 @@ _NOT_IN_A_NAME = re.compile(r"[^a-z0-9._-]")  # Frictionless Data Package, 1: na
 class Contents(NamedTuple):
     """What a WACZ is made of."""
 
-    warcs: Sequence[Path]
+    warcs: Sequence[Path | StoredFile]
     cdxjs: Sequence[Path]  # of each WARC file
     captures: Captures
     numbers: range  # of the WARC files, in `captures`
@@ -82,7 +83,11 @@ class _Package:
         return self.add_file(path, self._temporary, method)
 
     def add_file(
-        self, path: str, source: Path, method: int, progress: Progress = lambda size_bytes: None
+        self,
+        path: str,
+        source: Path | StoredFile,
+        method: int,
+        progress: Progress = lambda size_bytes: None,
     ) -> str:
         """Add the file `source` as `path`; return its digest.
 
@@ -93,8 +98,8 @@ class _Package:
         info.compress_type = method
         info.external_attr = 0o644 << 16
         sha256 = hashlib.sha256()
+        size_bytes = size_of(source)
         with source.open("rb") as file:
-            size_bytes = os.fstat(file.fileno()).st_size
             info.file_size = size_bytes if size_bytes > zipfile.ZIP64_LIMIT else 0
             with self._zip.open(info, "w") as entry:
                 while piece := file.read(_PIECE):

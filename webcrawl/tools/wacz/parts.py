@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file, sync_folder
 from webcrawl.tools.progress import Progress
+from webcrawl.tools.stored import StoredFile, size_of
 from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost
 from webcrawl.tools.wacz.package import SOFTWARE, Contents, write_package
 from webcrawl.warc.index import Index, index_path
@@ -52,7 +53,12 @@ class Result(NamedTuple):
 
 
 def make_wacz(
-    warcs: Sequence[Path], output: Path, size_max: int, *, has_text: bool, progress: Progress
+    warcs: Sequence[Path | StoredFile],
+    output: Path,
+    size_max: int,
+    *,
+    has_text: bool,
+    progress: Progress,
 ) -> Result:
     """Write `output`, or its parts if it would have more than `size_max` bytes (0: any number).
 
@@ -95,16 +101,23 @@ def make_wacz(
 
 
 def _read(
-    warcs: Sequence[Path], captures: Captures, folder: Path, progress: Progress
+    warcs: Sequence[Path | StoredFile], captures: Captures, folder: Path, progress: Progress
 ) -> list[Path]:
-    """Read all files; return the index of each, which is made in `folder` if there is none.
+    """Read all files; return the index of each: in `folder`, if it is fetched from a store, or
+    made, as there is none.
 
     DamagedError has a line for each file that is damaged.
     """
     cdxjs, problems = [], []
     for number, warc in enumerate(warcs):
-        has_index = index_path(warc).is_file()
-        cdxj = index_path(warc) if has_index else folder / f"{number}.cdxj"
+        index = index_path(warc)
+        has_index = index.is_file()
+        if not has_index:
+            cdxj = folder / f"{number}.cdxj"
+        elif isinstance(index, StoredFile):
+            cdxj = index.fetched(folder / "cdxj")
+        else:
+            cdxj = index
         try:
             _read_one(number, warc, captures, None if has_index else cdxj, progress)
         except DamagedError as error:
@@ -116,7 +129,7 @@ def _read(
 
 
 def _read_one(
-    number: int, warc: Path, captures: Captures, cdxj: Path | None, progress: Progress
+    number: int, warc: Path | StoredFile, captures: Captures, cdxj: Path | None, progress: Progress
 ) -> None:
     """Read a file, and make its index at `cdxj`."""
     if cdxj is None:
@@ -134,11 +147,11 @@ def _read_one(
         index.publish()
 
 
-def _size(warc: Path, cdxj: Path, bytes_of_pages: int) -> int:
+def _size(warc: Path | StoredFile, cdxj: Path, bytes_of_pages: int) -> int:
     """What a WARC file adds to its part, or more: its lines are compressed to a third or less, a
     second line for each included.
     """
-    return warc.stat().st_size + cdxj.stat().st_size // 2 + bytes_of_pages
+    return size_of(warc) + cdxj.stat().st_size // 2 + bytes_of_pages
 
 
 def _cut(sizes: list[int], size_max: int) -> list[range]:

@@ -1,9 +1,8 @@
 """What the body of a page says: its links, with RECRAWL the hash of its main text, with LANGUAGES
 the language of a page of the sample, and the sketch of its text without FOLLOW_NEAR_DUPLICATES.
 
-The same function reads a small page in place and a large one in the other process (`process`). So
-the other process loads `webcrawl.parse`, the user's parsers, and what `sitemap` needs, and nothing
-else.
+The same function reads a small page in place and a large one in the other process (`bodyprocess`).
+So the other process loads this folder, the user's parsers, and `fetch.decode`, and nothing else.
 """
 
 from __future__ import annotations

@@ -11,15 +11,16 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
+from tests.cases import each_of
 from webcrawl.crawl.page_fetch import PageFetch
 from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
+from webcrawl.parse import largebodies
+from webcrawl.parse.body import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
+from webcrawl.parse.bodymessages import PageTask
+from webcrawl.parse.largebodies import GivenUp, LargeBodies
 from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
-from webcrawl.reading import reader
-from webcrawl.reading.messages import PageTask
-from webcrawl.reading.page import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
-from webcrawl.reading.reader import GivenUp, LargeBodies
 from webcrawl.spiders.broad import BroadSpider
 
 PDF: dict[str, str | None] = {"application/pdf": "webcrawl.parse.pdf.read_pdf"}
@@ -89,7 +90,7 @@ def test_hosts_that_have_used_the_least_time_go_first() -> None:
 
 
 def test_no_page_is_read_while_links_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_FULL_S", 0.0)
+    monkeypatch.setattr(largebodies, "_FULL_S", 0.0)
 
     async def check() -> None:
         process, held = FakeProcess(), True
@@ -174,7 +175,7 @@ def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:
     assert not spider._holds_links()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("body", "media_type", "is_quick"),
     [
         (b"", "text/html", True),

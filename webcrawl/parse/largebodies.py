@@ -1,4 +1,5 @@
-"""Keeps the large bodies that wait to be read, and runs the process that reads them (`process`).
+"""Keeps the large bodies that wait to be read, and runs the process that reads them
+(`bodyprocess`).
 
 One process, for one body at a time: started for the first body, ended after IDLE_S without one, and
 started again after a crash. So a crawl takes one more core for large bodies, and its event loop
@@ -31,7 +32,8 @@ from msgspec import DecodeError
 
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
-from webcrawl.reading.messages import (
+from webcrawl.parse.body import Options, Parsed
+from webcrawl.parse.bodymessages import (
     LENGTH,
     Entries,
     Links,
@@ -43,9 +45,8 @@ from webcrawl.reading.messages import (
     answer_of,
     frame,
 )
-from webcrawl.reading.page import Options, Parsed
-from webcrawl.reading.process import CPU_MAX_S
-from webcrawl.reading.sitemap import SitemapFile
+from webcrawl.parse.bodyprocess import CPU_MAX_S
+from webcrawl.parse.sitemapfile import SitemapFile
 
 IDLE_S: Final = 10.0
 WALL_MAX_S: Final = 120.0  # a parser that waits for something uses no CPU time
@@ -53,7 +54,7 @@ _PIECE_BYTES: Final = 256 << 10
 _FULL_S: Final = 0.05  # between two looks whether links are still held
 _ENDED: Final = (OSError, EOFError, TimeoutError, DecodeError)  # by a process that has ended
 _START: Final = (
-    "import sys; sys.path[:] = sys.argv[4:]; from webcrawl.reading.process import main; "
+    "import sys; sys.path[:] = sys.argv[4:]; from webcrawl.parse.bodyprocess import main; "
     "main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))"
 )
 

@@ -1,6 +1,6 @@
-"""`scrapy explain`: why a URL was fetched, refused or is waiting, in sentences.
+"""Why a URL was fetched, refused or is waiting, by the frontier: caps, robots.txt, queue, delays.
 
-Reads the frontier's rows by `inspection`. Does not know scope: `config.explanation` explains it.
+Reads the frontier's rows by `inspection`. Does not know scope: `explanation` explains it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from webcrawl.base.wording import counted
-from webcrawl.fetch.proxy import real_address
 from webcrawl.frontier.backlog import was_kept
 from webcrawl.frontier.disk.clock import clock_warning
 from webcrawl.frontier.disk.clock import utc as _utc
 from webcrawl.frontier.disk.inspection import InLine, Inspection
-from webcrawl.frontier.host import Host, State
+from webcrawl.frontier.host import Host, State, real_address
 from webcrawl.frontier.lease import REQUISITE, DropReason
 from webcrawl.frontier.requisites import NAME_END
 from webcrawl.frontier.revisit import DAY_S

@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.reading.page import Options, Parsed
-from webcrawl.reading.sitemap import SitemapFile
+from webcrawl.parse.body import Options, Parsed
+from webcrawl.parse.sitemapfile import SitemapFile
 
 LENGTH: Final = struct.Struct("!I")
 LINKS_AT_A_TIME: Final = 500  # at most 4 MB, since a link has at most `urls.MAX_LENGTH` characters

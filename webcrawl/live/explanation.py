@@ -1,6 +1,6 @@
 """Explains a URL in sentences, by settings and frontier: for `scrapy explain` and the live page.
 
-Reads the settings' files; `frontier.disk.explanation` reads the frontier.
+Reads the settings' files; `frontierexplanation` reads the frontier.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from webcrawl.config.build import rules_path, scope_from
 from webcrawl.crawl.keptcommands import Steered, steered_by
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.disk.inspection import Inspection
+from webcrawl.live.frontierexplanation import explain, is_requisite
 from webcrawl.parse.urls import host_of, port_of
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.scope.hostrules import HEADER, NO_VALUES, HostRules, Values
 from webcrawl.scope.rules import entries_of
-from webcrawl.tools.explain.frontier import explain, is_requisite
 
 SCOPE_SETTINGS = {
     *("SCOPE_SUFFIXES", "SCOPE_DENY", "SCOPE_ALLOW", "TRAPS", "ALLOW_PORTS", "RULES"),

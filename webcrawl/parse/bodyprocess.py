@@ -1,4 +1,5 @@
-"""The process that reads large bodies: `main` runs in a fresh interpreter (`reader` starts it).
+"""The process that reads large bodies: `main` runs in a fresh interpreter (`largebodies` starts
+it).
 
 It reads one body after the other and knows nothing of the crawl. It ends when its socket is closed,
 so also when the crawl is killed: then within a second, whatever it is reading. Ctrl-C reaches the
@@ -14,8 +15,8 @@ import traceback
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from webcrawl.parse.ownersignals import bounded
-from webcrawl.reading.messages import (
+from webcrawl.parse.body import BodyReader
+from webcrawl.parse.bodymessages import (
     LENGTH,
     LINKS_AT_A_TIME,
     Answer,
@@ -30,8 +31,8 @@ from webcrawl.reading.messages import (
     options_of,
     task_of,
 )
-from webcrawl.reading.page import BodyReader
-from webcrawl.reading.sitemap import read_sitemap
+from webcrawl.parse.ownersignals import bounded
+from webcrawl.parse.sitemapfile import read_sitemap
 
 CPU_MAX_S: Final = 30.0  # 10 MiB of links, the worst of our own parsers, take 10
 _NICE: Final = 5  # the crawl goes first

@@ -1,7 +1,7 @@
 """What the answer to a request for a sitemap says, without gzip and content codings.
 
 Reads the body as a stream, PIECE_BYTES after each other. `parse.sitemaps` has the formats. The same
-function reads a small sitemap in place and a large one in the other process (`process`).
+function reads a small sitemap in place and a large one in the other process (`bodyprocess`).
 """
 
 from __future__ import annotations
