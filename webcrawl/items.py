@@ -34,6 +34,8 @@ class Page:
     # "sha1:BASE32" of the body on the wire; after the archive's pipeline, the WARC-Payload-Digest
     payload_digest: str = ""
     duplicate_of: str = ""  # the first URL with this content
+    # The first URL with nearly this text: the links are not followed (FOLLOW_NEAR_DUPLICATES)
+    near_duplicate_of: str = ""
     # Of a page that was visited before (RECRAWL): whether its main text is as it was. A 304 has the
     # status 304, no body and no links, and is unchanged. None: a first visit, or not known
     unchanged: bool | None = None

@@ -48,6 +48,7 @@ PAGE_REQUISITES = False  # some ten to fifty requests a page
 SITEMAPS = True  # robots.txt names them; they give pages that no page links to
 OBEY_NOFOLLOW = True  # meta robots and X-Robots-Tag
 OBEY_NOARCHIVE = False  # by default an archive is not a search engine's cache
+FOLLOW_NEAR_DUPLICATES = True  # no texts are compared, which costs a tenth of a page
 DEPTH_LIMIT = 0
 URLLENGTH_LIMIT = 2083
 TRAPS = True  # limits of paths and of numbered pages in a row: webcrawl.scope.traps

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from webcrawl.frontier.lease import (
     RobotsMoved,
     RobotsUnreachable,
     Step,
+    Text,
     Unresolved,
 )
 from webcrawl.frontier.orderings import ORDERINGS
@@ -37,6 +39,7 @@ from webcrawl.frontier.politeness import Politeness
 from webcrawl.hub.client import ClientFrontier, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.parse.robots import ALLOW_ALL, RobotsRules
+from webcrawl.parse.sketch import sketch
 from webcrawl.parse.urls import host_of
 from webcrawl.scope import HostsAndPatterns
 from webcrawl.warc.records import Original
@@ -64,6 +67,15 @@ def answer(lease: Lease, now: float, **overrides: Any) -> Outcome:
             return RobotsFetched(ALLOW_ALL, FOREVER, now, now)
         case _:
             return Fetched(**{"status": 200, "asked_at": now, "ended_at": now} | overrides)
+
+
+async def near_duplicate_of(
+    frontier: Frontier, name: str, pieces: range, *, is_leaf: bool = False
+) -> str:
+    """Ask for the page of a host, as its text has been read."""
+    text = Text(sketch([b"piece %d" % n for n in pieces]), is_leaf)
+    original = Original(f"http://{name}/", 1.0, "")
+    return (await frontier.content_seen(name.encode(), original, text))[1]
 
 
 class Driver:
@@ -819,11 +831,24 @@ class FrontierContract:
         frontier = self.make()
         forms = (("a", "A"), ("b", "B"), ("c", "B"), ("d", "A"))
         found = [
-            await frontier.content_seen(b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"))
+            await frontier.content_seen(
+                b"x", Original(f"http://{name}/", 1.0, f"sha1:{digest}"), None
+            )
             for name, digest in forms
         ]
-        named = [each and each.url for each in found]
+        named = [each and each.url for each, _ in found]
         assert named == [None, "http://a/", "http://b/", "http://a/"]
+
+    async def test_a_page_is_near_the_first_one_with_nearly_its_text(self) -> None:
+        """Not near itself, and not near a page whose links nobody follows."""
+        near = partial(near_duplicate_of, self.make())
+        assert await near("leaf", range(100), is_leaf=True) == ""
+        assert await near("a", range(100)) == ""
+        assert await near("other", range(60, 160)) == ""  # a quarter of both is the same
+        assert await near("b", range(10, 110)) == "http://a/"
+        assert await near("leaf", range(90), is_leaf=True) == "http://a/"
+        assert await near("a", range(95)) == ""
+        assert await near("c", range(70, 165)) == "http://other/"
 
     # What a reader sees
 

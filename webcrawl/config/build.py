@@ -277,7 +277,8 @@ def identity_from(settings: BaseSettings, scope: Scope) -> Identity:
     languages = {"LANGUAGES": sorted(wanted)} if wanted else {}
     allowed = read(settings, "ALLOW_PORTS", list)
     ports = {"ALLOW_PORTS": list(map(str, allowed))} if allowed else {}
-    limits = {**lists, **domains, **numbers, **switches, **ports}
+    near = {"FOLLOW_NEAR_DUPLICATES": False} if compares_texts(settings) else {}
+    limits = {**lists, **domains, **numbers, **switches, **ports, **near}
     return {**order, **languages, **limits, **rules, **proxy}
 
 
@@ -327,7 +328,14 @@ def reading_from(settings: BaseSettings) -> Options:
         requisites=read(settings, "PAGE_REQUISITES", bool),
         languages=bool(languages_from(settings)),
         language_model=model_path(settings),
+        sketches=compares_texts(settings),
     )
+
+
+def compares_texts(settings: BaseSettings) -> bool:
+    """Whether the links of near-duplicates are left out: FOLLOW_NEAR_DUPLICATES is off."""
+    follows_all = read(settings, "FOLLOW_NEAR_DUPLICATES", bool)
+    return not follows_all and bool(read(settings, "FOLLOW_LINKS", bool))
 
 
 def languages_from(settings: BaseSettings) -> frozenset[str]:

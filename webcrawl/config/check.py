@@ -22,6 +22,7 @@ from webcrawl.admission.dns import read_server
 from webcrawl.base.wording import needs_extra
 from webcrawl.config import components
 from webcrawl.config.build import (
+    compares_texts,
     domains_of,
     recrawl_from,
     report_folder,
@@ -67,6 +68,7 @@ def check(settings: BaseSettings) -> list[str]:
     if settings.get("ARCHIVE_STORE") and find_spec("obstore") is None:
         return [needs_extra("ARCHIVE_STORE", "obstore", "store")]
     problems += _conflicts(settings)
+    problems += text_problems(settings)
     problems += language_problems(settings)
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
@@ -74,6 +76,13 @@ def check(settings: BaseSettings) -> list[str]:
         except (ScopeError, SettingError) as error:
             problems.append(str(error))
     return problems
+
+
+def text_problems(settings: BaseSettings) -> list[str]:
+    """Why this machine cannot compare the texts of pages, in a line; [] if it can, or need not."""
+    if compares_texts(settings) and find_spec("rensa") is None:
+        return [needs_extra("FOLLOW_NEAR_DUPLICATES=False", "rensa", "corpus")]
+    return []
 
 
 def _conflicts(settings: BaseSettings) -> Iterator[str]:

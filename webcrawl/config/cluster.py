@@ -34,6 +34,7 @@ from webcrawl.cluster.records import CrawlRecord, Ownership
 from webcrawl.cluster.sentcheckpoints import send_checkpoint
 from webcrawl.cluster.several import SeveralHubs
 from webcrawl.config.build import domains_of, hubs_from, job_folder
+from webcrawl.config.check import text_problems
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.table import TABLE, read
@@ -155,7 +156,7 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     }
     for name, value in values.items():
         settings.set(name, value, PRIORITY)
-    return problems + language_problems(settings)
+    return problems + language_problems(settings) + text_problems(settings)
 
 
 def hub_frontier(

@@ -76,6 +76,13 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
             " `FOLLOW_LINKS=False`.",
             "crawling.md#sitemaps",
         ),
+        Setting(
+            "FOLLOW_NEAR_DUPLICATES",
+            BOOL,
+            "`False`: the links of an HTML page are not followed if its text is nearly that of an"
+            " earlier page: of a mirror, for example. Needs `webcrawl[corpus]`.",
+            "crawling.md#near-duplicates",
+        ),
         Setting("OBEY_NOFOLLOW", BOOL, "Obey `nofollow` in meta robots and `X-Robots-Tag`."),
         Setting(
             "OBEY_NOARCHIVE",

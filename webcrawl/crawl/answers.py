@@ -10,7 +10,7 @@ import hashlib
 from webcrawl.crawl.crawl import Crawl
 from webcrawl.crawl.earlier import capture_before
 from webcrawl.fetch.exchange import Exchange
-from webcrawl.frontier.lease import REQUISITE, Link
+from webcrawl.frontier.lease import REQUISITE, Link, Text
 from webcrawl.items import Page
 from webcrawl.parse.body import Options
 from webcrawl.parse.ownersignals import header_directives, header_signals
@@ -53,8 +53,13 @@ def note_signals(page: Page, exchange: Exchange, options: Options) -> None:
         page.noarchive = "noarchive" in directives
 
 
-async def compare(crawl: Crawl, page: Page, exchange: Exchange, body: bytes) -> None:
-    """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate."""
+async def compare(
+    crawl: Crawl, page: Page, exchange: Exchange, body: bytes, text: Text | None = None
+) -> None:
+    """The content-seen test: set `page.original`, and `page.duplicate_of` for a duplicate.
+
+    With `text` also `page.near_duplicate_of`.
+    """
     if page.payload_digest and exchange.payload is exchange.body:
         digest = raw_digest(page.payload_digest)
     elif len(body) <= LARGE_BYTES:
@@ -64,7 +69,8 @@ async def compare(crawl: Crawl, page: Page, exchange: Exchange, body: bytes) -> 
         digest = sha1.digest()
     original = Original(exchange.url, exchange.started_time, page.payload_digest)
     assert crawl.frontier is not None
-    page.original = await crawl.frontier.content_seen(digest, original)
+    seen = await crawl.frontier.content_seen(digest, original, text)
+    page.original, page.near_duplicate_of = seen
     if page.original is not None and page.original.url != exchange.url:
         page.duplicate_of = page.original.url
     if crawl.earlier is not None and page.payload_digest:

@@ -155,6 +155,7 @@ def fetched(
         requisites=requisites,
         declared_language=str(page.lang or "") if page is not None else "",
         detected_language=str(page.detected_language or "") if page is not None else "",
+        near_duplicate_of=str(page.near_duplicate_of or "") if page is not None else "",
     )
 
 

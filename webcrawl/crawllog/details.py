@@ -41,6 +41,7 @@ def details_of(exchange: Exchange, page: Page | None = None) -> bytes:
         details.redirect_to = str(page.redirect_to or "")
         details.digest = exchange.digest or str(page.payload_digest or "")
         details.duplicate_of = str(page.duplicate_of or "")
+        details.near_duplicate_of = str(page.near_duplicate_of or "")
         details.unchanged = bool(page.unchanged)
         details.links = int(page.links_found or 0)
         if page.signals:

@@ -61,6 +61,7 @@ class Details(Struct, omit_defaults=True, gc=False):
     redirect_to: str = ""
     digest: str = ""
     duplicate_of: str = ""
+    near_duplicate_of: str = ""
     unchanged: bool = False
     truncated: str = ""
     links: int = 0

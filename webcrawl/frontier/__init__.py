@@ -23,7 +23,7 @@ Read in this order
     sitemapnames, listed                         which sitemaps are read; what only they gave
     requisites                                   the files that a page shows
     languages                                    which hosts have pages in wanted languages
-    contents                                     the content-seen test
+    contents, nearduplicates                     the content-seen test; the same by nearly a text
     buckets       which hub of the crawl has a host
     mailbox       links and robots.txt that concern hosts of another hub
     store         values of the store, which is disk/store

@@ -36,6 +36,8 @@ from webcrawl.frontier.lease import (
     LimitReason,
     Link,
     Outcome,
+    Seen,
+    Text,
 )
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
@@ -254,8 +256,10 @@ class Frontier(ABC):
         """Give leases back, each with an outcome of its step. KeyError for an unknown lease."""
 
     @abstractmethod
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         """The content-seen test: the first page with `content`, a digest; None if it is `original`.
+        Behind it the URL of the first page with nearly the text `text`; "" if that is `original`,
+        or there is none.
 
         If there are several earlier copies, returns the one with the payload digest of `original`:
         it was sent in the same bytes. The copy may be an earlier capture of the same URL.

@@ -28,9 +28,12 @@ from webcrawl.frontier.lease import (
     Link,
     Outcome,
     Returned,
+    Seen,
     Step,
+    Text,
 )
 from webcrawl.frontier.mailbox import FoundLink, Mail, Mailbox, Packed, RobotsAnswered
+from webcrawl.frontier.nearduplicates import NearDuplicates
 from webcrawl.frontier.outcomes import Outcomes
 from webcrawl.frontier.overview import Overview, overview_of
 from webcrawl.frontier.state import CoreState, Given
@@ -76,6 +79,7 @@ class CrawlState:
         self._links_out = 0  # leases with a link
         self._is_ended = False
         self._contents = Contents(store)
+        self._near = NearDuplicates(store)
         self._languages = store.languages if state.policy.languages else None
         self._distributor = Distributor(state)
         self._bench = self._distributor.bench
@@ -161,8 +165,9 @@ class CrawlState:
             self._release(lease, outcome, now)
         self._commit(now)
 
-    def content_seen(self, content: bytes, original: Original) -> Original | None:
-        return self._contents.content_seen(content, original)
+    def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
+        near = self._near.first(original.url, text) if text is not None else ""
+        return self._contents.content_seen(content, original), near
 
     def next_at(self) -> tuple[float, float, float]:
         """`Frontier.next_at` of each lane."""
@@ -457,6 +462,8 @@ class CrawlState:
         host = self._bench.hosts[lease.host]
         if lease.link is not None:
             self._contents.page_ended(lease.url, outcome)
+            if self._near.fresh:
+                self._near.page_ended(lease.url, outcome)
         self._outcomes.apply(host, lease, outcome, now)
         self._bench.idle(host)
         if host.robots_tasks:

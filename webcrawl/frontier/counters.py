@@ -59,6 +59,7 @@ class Counters:
     html_pages -- pages with a 2xx status and a wanted type (scheduler)
     html_bytes -- bytes of these pages, transfer and content codings removed (scheduler)
     parser_failed -- pages that no parser could read, or not in time (spider)
+    near_duplicates -- pages whose links are not followed (FOLLOW_NEAR_DUPLICATES) (outcomes)
     codes -- final answers by "2xx" ... "5xx", "other" (outcomes)
     refused_access -- of these, answers 401, 402 and 451, by REFUSED_ACCESS
         (outcomes)
@@ -113,6 +114,7 @@ class Counters:
     html_pages: int = 0
     html_bytes: int = 0
     parser_failed: int = 0
+    near_duplicates: int = 0
     codes: Counter[str] = field(default_factory=Counter)
     refused_access: Counter[str] = field(default_factory=Counter)
     walls: Counter[str] = field(default_factory=Counter)

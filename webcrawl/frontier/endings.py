@@ -68,7 +68,8 @@ class Endings:
         kind = _KINDS[lease.step]
         what = "wall" if outcome.wall else kind
         ending = str(outcome.status) if what == "page" else f"{what} {outcome.status}"
-        self._store.record_status(link, ending, now, outcome.duplicate_of)
+        copied = outcome.duplicate_of, outcome.near_duplicate_of
+        self._store.record_status(link, ending, now, *copied)
         if self._log is not None:
             tries, details = link.retries + 1, outcome.details
             self._add(now, kind, link, "done", "", tries, host, details, visit)

@@ -16,6 +16,7 @@ from webcrawl.fetch.conditions import Validators
 from webcrawl.fetch.exchange import FailureReason
 from webcrawl.frontier.caps import CapReason
 from webcrawl.parse.jointrules import AnyRules
+from webcrawl.warc.records import Original
 
 FIRST_KEPT = 1 << 31  # priorities from here on are those of kept links (frontier.backlog)
 FIRST_PRIORITY = 0  # of a link to visit again, and of most requisites; no other link has it
@@ -148,6 +149,16 @@ class Lease(Struct, frozen=True, eq=False, array_like=True, gc=False):
     is_sampled: bool = False  # PAGE: the language of its text is to be found (frontier.languages)
 
 
+class Text(NamedTuple):
+    """The text of a page, as FOLLOW_NEAR_DUPLICATES compares it."""
+
+    sketch: bytes  # webcrawl.parse.sketch
+    is_leaf: bool  # no link of the page can be followed: it is no first page, a copy may have links
+
+
+Seen = tuple[Original | None, str]  # the answer of the content-seen test: `Frontier.content_seen`
+
+
 class _Outcome(Struct, frozen=True, array_like=True, gc=False, tag=True):
     """Base of the outcomes. They hold no cycles, so the garbage collector skips them (`gc`).
 
@@ -242,6 +253,7 @@ class Fetched(_Outcome, frozen=True):
     # "und"; "" if that was not looked at)
     declared_language: str = ""
     detected_language: str = ""
+    near_duplicate_of: str = ""  # PAGE: the first URL with nearly the same text
 
 
 class Failed(_Outcome, frozen=True):

@@ -205,6 +205,8 @@ class Outcomes:
                 if outcome.detected_language:
                     self._counters.languages[outcome.detected_language] += 1
             self._ordering.visited(host.name)
+        if outcome.near_duplicate_of:
+            self._counters.near_duplicates += 1
         if not is_visit:
             self._counters.count_ended(link.url)
         found = visits.found(link, outcome) if visits is not None and is_visit else ""

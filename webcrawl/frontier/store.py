@@ -27,6 +27,7 @@ class UrlStatus(Struct, frozen=True, array_like=True, gc=False):
     via: str = ""
     duplicate_of: str = ""
     visit_ms: int = 0  # UTC milliseconds of its next visit; 0: it is not visited again
+    near_duplicate_of: str = ""
 
     @property
     def is_answer(self) -> bool:

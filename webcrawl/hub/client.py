@@ -19,7 +19,7 @@ from typing import Any
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
 from webcrawl.frontier.counters import Counters, Tracked
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Seen, Text
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.wire import (
     NUMBER_MAX,
@@ -140,12 +140,12 @@ class RemoteFrontier(ClientFrontier):
         keyed = [(self._keys.pop(lease), outcome) for lease, outcome in done]
         await self._call(Release(keyed, now))
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         try:
-            first: Original | None = (await self._call(ContentSeen(content, original))).original
+            seen = await self._call(ContentSeen(content, original, text))
         except StoreError:  # the release of the page raises it again
-            return None
-        return first
+            return None, ""
+        return seen.original, seen.near
 
     async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
         await self._call(Lost(warc, list(lines)))

@@ -259,7 +259,8 @@ class Member:
         return self._server.release(done, call.now)
 
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:
-        return FirstSeen(await self._server.content_seen(call.content, call.original))
+        seen = await self._server.content_seen(call.content, call.original, call.text)
+        return FirstSeen(*seen)
 
     def _lost(self, call: Lost) -> Coroutine[Any, Any, None]:
         return self._server.log_if_lost(call.warc, call.lines)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
-from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Step
+from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Seen, Step, Text
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
@@ -146,8 +146,8 @@ class FrontierServer(Frontier):
         self.out -= heads + pages
         self._notify_members(now)
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
-        return await self._frontier.content_seen(content, original)
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
+        return await self._frontier.content_seen(content, original, text)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
         await self._frontier.set_rules(rules, now)

@@ -21,7 +21,7 @@ from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.crawllog.line import LostLine
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Text
 from webcrawl.scope.hostrules import HostRule
 from webcrawl.warc.records import Original
 
@@ -62,6 +62,7 @@ class Release(_Tagged, frozen=True):
 class ContentSeen(_Tagged, frozen=True):
     content: bytes
     original: Original
+    text: Text | None
 
 
 class Lost(_Tagged, frozen=True):
@@ -81,6 +82,7 @@ class Leased(_Tagged, frozen=True):
 
 class FirstSeen(_Tagged, frozen=True):
     original: Original | None
+    near: str = ""  # the URL of the first page with nearly the same text
 
 
 class CallFailed(_Tagged, frozen=True):

@@ -110,7 +110,11 @@ def _never_queued(url: str, frontier: Inspection, values: Values) -> str:
     if frontier.settings.get("TRAPS", True) and is_numbered(url):
         limits.append(f"{SEQUENCE_MAX} numbered pages in a row (TRAPS)")
     beyond = f", unless beyond {' or '.join(limits)}" if limits else ""
-    return f"Never queued: not a seed, and no fetched page has a followable link to it{beyond}."
+    near = ""
+    if frontier.counters.near_duplicates:
+        near = ", or only near-duplicates have one (FOLLOW_NEAR_DUPLICATES)"
+    no_link = f"no fetched page has a followable link to it{beyond}{near}"
+    return f"Never queued: not a seed, and {no_link}."
 
 
 def _of_kept(reason: str, due: float, now: float) -> str:
@@ -160,6 +164,11 @@ def _of_status(status: UrlStatus, frontier: Inspection, values: Values) -> Itera
         yield f"Not fetched: the last try, at {at}, ended with {outcome}."
     if status.duplicate_of:
         yield f"Duplicate: {status.duplicate_of} had the same content first."
+    if status.near_duplicate_of:
+        yield (
+            f"Near-duplicate: {status.near_duplicate_of} had nearly the same text first, so no link"
+            " of this page is followed (FOLLOW_NEAR_DUPLICATES)."
+        )
 
 
 def _of_visit(url: str, status: UrlStatus, frontier: Inspection, now: float) -> Iterator[str]:

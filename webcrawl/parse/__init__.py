@@ -9,6 +9,8 @@ All input is hostile: every reader is linear in its input and raises nothing for
   (which elements are links), `markup` (tags and attributes) and `references` (`&amp;`).
 - `requisites`: the files that a page or style sheet shows.
 - `detection`: the language of a text. It is loaded only for LANGUAGES and `scrapy corpus`.
+- `likeness`: whether two texts are nearly the same. `sketch` makes what it compares: it is loaded
+  only for FOLLOW_NEAR_DUPLICATES and `scrapy corpus`. `maintext`: the text of a page.
 - `scan/`: the scanner of `markup` in C. It is built as the separate module `webcrawl_scan`.
 - `robots`: the rules of a robots.txt. `jointrules`: those of several names at once.
 - `body`: all that a page says, with the settings of a crawl. `sitemapfile`: the same of a sitemap,

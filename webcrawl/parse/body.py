@@ -1,5 +1,5 @@
-"""What the body of a page says: its links, with RECRAWL the hash of its main text, and with
-LANGUAGES the language of a page of the sample.
+"""What the body of a page says: its links, with RECRAWL the hash of its main text, with LANGUAGES
+the language of a page of the sample, and the sketch of its text without FOLLOW_NEAR_DUPLICATES.
 
 The same function reads a small page in place and a large one in the other process (`bodyprocess`).
 So the other process loads this folder, the user's parsers, and `fetch.decode`, and nothing else.
@@ -7,7 +7,7 @@ So the other process loads this folder, the user's parsers, and `fetch.decode`, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -48,17 +48,20 @@ class Options(Struct, frozen=True):
     requisites: bool = False  # PAGE_REQUISITES
     languages: bool = False  # LANGUAGES
     language_model: str = ""  # LANGUAGE_MODEL, absolute
+    sketches: bool = False  # FOLLOW_NEAR_DUPLICATES is off
 
 
 class Parsed(NamedTuple):
     """What the body of a page says. `simhash`: of its main text; None without RECRAWL.
 
-    `language`: of its text, ISO 639-3 or "und"; "" if that was not looked at.
+    `language`: of its text, ISO 639-3 or "und"; "" if that was not looked at. `sketch`: of its text
+    (`parse.sketch`); empty if it is not compared.
     """
 
     page: ParsedPage
     simhash: int | None = None
     language: str = ""
+    sketch: bytes = b""
 
 
 class BodyReader:
@@ -67,7 +70,8 @@ class BodyReader:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._parsers = parsers_of(options.parsers)
-        most = min(QUICK_TEXT_BYTES, QUICK_BYTES) if options.revisits else QUICK_BYTES
+        reads_text = options.revisits or options.sketches
+        most = min(QUICK_TEXT_BYTES, QUICK_BYTES) if reads_text else QUICK_BYTES
         if options.requisites:
             most = min(most, QUICK_SHOWN_BYTES)
         self._quick_bytes = {
@@ -80,6 +84,11 @@ class BodyReader:
             from webcrawl.parse.detection import Detector  # noqa: PLC0415  (its library is an extra)
 
             self._detector = Detector(options.language_model)
+        self._sketch: Callable[[bytes, str], bytes] | None = None
+        if options.sketches:
+            from webcrawl.parse.sketch import page_sketch  # noqa: PLC0415  (as above)
+
+            self._sketch = page_sketch
 
     def reads_quickly(self, body: bytes, media_type: str) -> bool:
         """Whether `read` takes less than 50 ms, so it may run on the event loop.
@@ -118,15 +127,17 @@ class BodyReader:
             parsers=self._parsers,
             finds_requisites=options.requisites,
         )
-        if not (options.revisits or is_sampled):
+        if not (options.revisits or is_sampled or options.sketches):
             return Parsed(page)
         is_html = media_type_of(content_type) in HTML_TYPES
-        simhash, language = None, ""
+        simhash, language, sketch = None, "", b""
         if options.revisits:
             simhash = text_hash(body, page.charset, is_html=is_html)
         if is_sampled and is_html and self._detector is not None:
             language = self._detector.detect_page(body, page.charset)
-        return Parsed(page, simhash, language)
+        if self._sketch is not None and is_html and not page.moves:
+            sketch = self._sketch(body, page.charset)
+        return Parsed(page, simhash, language, sketch)
 
 
 def parsers_of(paths: Mapping[str, str | None]) -> dict[str, Parser]:

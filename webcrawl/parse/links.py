@@ -45,6 +45,7 @@ class Markup(Struct):
     base: str = ""  # the first <base href>
     robots: list[tuple[str, str]] = []  # <meta>: name in lower case, content
     licenses: list[str] = []  # of <link rel=license>
+    moves: bool = False  # a `<meta http-equiv=refresh>` names a URL, which is one of `hrefs`
     title: str = ""  # of the first <title> with text, white space as one space; TITLE_MAX at most
 
 
@@ -116,6 +117,7 @@ def _read_meta(page: Markup, values: dict[bytes, bytes], charset: str) -> None:
     if b"http-equiv" in values and _text(values[b"http-equiv"], charset).lower() == "refresh":
         if target := refresh_target(_text(content, charset)):
             page.hrefs.append(target)
+            page.moves = True
     elif b"name" in values:
         name = _text(values[b"name"], charset).strip().lower()
         page.robots.append((name, _text(content, charset)))

@@ -29,6 +29,8 @@ SAME_BITS: Final = 2
 TEXT_MAX_BYTES: Final = 1 << 20  # of a page: what comes after is not compared
 QUICK_BYTES: Final = 64 << 10  # a page of this size takes less than 20 ms, whatever it holds
 
+Blocks = tuple[list[bytes], list[bytes], list[bytes]]
+
 _BLOCK_WORDS = 10  # of a long block, outside links
 _LINK_WORDS = 8  # of a long block, for each of its links
 _MAIN_SHARE = 4  # the long blocks must have one in so many words
@@ -38,7 +40,7 @@ _ATTRIBUTES_MAX = 500  # bytes, of a tag whose class is looked at
 _LETTERS_ONLY = bytes(byte if byte > 127 or chr(byte).isalpha() else 32 for byte in range(256))
 # Where a text is cut into pieces: 2 to 6 % of the letters of Latin, Cyrillic and Greek script, and
 # one in 16 characters of Chinese and Japanese.
-_CUTS = bytes(32 if byte in b"gpGP\x80\xbf" else byte for byte in range(256))
+CUTS: Final = bytes(32 if byte in b"gpGP\x80\xbf" else byte for byte in range(256))
 
 _SKIPPED = (
     *("script", "style", "noscript", "template", "svg", "select", "iframe", "textarea"),
@@ -129,12 +131,18 @@ def digest(payload: bytes) -> int:
 
 def main_words(payload: bytes, charset: str) -> list[bytes]:
     """The words of the main text of an HTML page, in order; empty for a page without any word."""
-    payload, _ = _as_bytes(payload, charset)
-    main, rest, beside = text_blocks(payload, _ACTIONS, _is_beside)
+    main, rest, beside = blocks_of(payload, charset)
     words, others = words_of(main), words_of(rest)
     if len(words) * _MAIN_SHARE < len(words) + len(others):
         words += others
     return words or words_of(beside)
+
+
+def blocks_of(payload: bytes, charset: str) -> Blocks:
+    """The text of an HTML page: long blocks, all other blocks, and blocks beside the text."""
+    payload, _ = _as_bytes(payload[:TEXT_MAX_BYTES], charset)
+    found: Blocks = text_blocks(payload, _ACTIONS, _is_beside)
+    return found
 
 
 def plain_text(payload: bytes, charset: str, enough_bytes: int) -> tuple[bytes, str]:
@@ -163,7 +171,7 @@ def pieces(words: list[bytes]) -> set[bytes]:
     near by alone, so a change of the text changes the pieces there and no others. Words alone would
     make all pages of a site that has few of them the same.
     """
-    return set(b"".join(words).translate(_CUTS).split(b" "))
+    return set(b"".join(words).translate(CUTS).split(b" "))
 
 
 def _is_beside(attributes: bytes) -> bool:
@@ -181,7 +189,7 @@ def words_of(blocks: list[bytes]) -> list[bytes]:
 
 def text_blocks_in_python(
     payload: bytes, actions: Mapping[bytes, int], is_beside: Callable[[bytes], bool]
-) -> tuple[list[bytes], list[bytes], list[bytes]]:
+) -> Blocks:
     """The text of a page: long blocks, all other blocks, and blocks beside the text.
 
     `actions` says what a tag does, and `is_beside` of a box's attributes whether the box is beside

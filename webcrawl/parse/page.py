@@ -61,6 +61,7 @@ class ParsedPage(Struct):
     links: list[str] = []  # canonical http(s), each once, in order
     found: int = 0  # http(s) links before repeats were dropped
     nofollow: bool = False  # the page forbids following its links
+    moves: bool = False  # it leads to another page by itself: a refresh
     noarchive: bool = False  # the page forbids keeping a copy
     signals: list[str] = []  # of its markup (`ownersignals`)
     title: str = ""  # of an HTML page
@@ -125,6 +126,7 @@ def read_page(
     room = min(MAX_PAGE_LENGTH, _LINKS_ROOM + 3 * len(payload))
     hrefs = markup.hrefs + markup.feeds if follow_feeds else markup.hrefs
     page.links, page.found = canonicalize_each(hrefs, base, page.charset, room)
+    page.moves = bool(markup.moves or refresh)
     if refresh:
         _add_refresh(page, refresh, url)
     return page

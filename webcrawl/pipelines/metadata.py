@@ -81,5 +81,6 @@ def _content(page: Page, exchange: Exchange) -> tuple[Line, ...]:
         ("decodeProblem", exchange.decode_problem),
         ("unchanged", "true" if page.unchanged else ""),
         ("duplicateOf", page.duplicate_of),
+        ("nearDuplicateOf", page.near_duplicate_of),
         ("outlink", page.redirect_to),
     )

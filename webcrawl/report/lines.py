@@ -91,8 +91,8 @@ def held_lines(before: str, held: str) -> tuple[str, ...]:
 def summary(counters: Counters, elapsed_s: float) -> list[str]:
     """The six lines at the end of a crawl that took `elapsed_s`.
 
-    One more if owners have refused access, one for bot walls, one for page requisites, one with
-    LANGUAGES, and one with RECRAWL.
+    One more if owners have refused access, one for bot walls, one for near-duplicates, one for
+    page requisites, one with LANGUAGES, and one with RECRAWL.
     """
 
     def rate(count: int) -> str:
@@ -112,6 +112,7 @@ def summary(counters: Counters, elapsed_s: float) -> list[str]:
         f"HTTP codes: {codes}",
         *([f"Refused access: {refused}"] if refused else []),
         *([f"Bot walls in the place of pages: {by_reason(c.walls)}"] if c.walls else []),
+        *([f"Near-duplicates, not followed: {c.near_duplicates}"] if c.near_duplicates else []),
         *([f"Page requisites: {by_reason(c.requisites)}"] if c.requisites else []),
         *([f"Languages of the pages looked at: {by_reason(c.languages)}"] if c.languages else []),
         *([visits_line(c)] if c.in_cycle or c.visits else []),

@@ -116,7 +116,7 @@ def _page_line(page: Page, note: str = "") -> LogFormatterResult:
         "fetch_s": page.fetch_s,
         "depth": page.depth,
         "url": page.url,
-        "notes": _notes(page.via, page.duplicate_of, page.truncated) + note,
+        "notes": _notes(page.via, page.duplicate_of, page.truncated, page.near_duplicate_of) + note,
     }
     return LogFormatterResult(level=logging.DEBUG, msg=PAGE_LINE, args=values)
 
@@ -133,8 +133,10 @@ def _answer_line(link: Link, response: Response, exchange: Exchange | None) -> L
     return LogFormatterResult(level=logging.DEBUG, msg=PAGE_LINE, args=values)
 
 
-def _notes(via: str, duplicate_of: str, truncated: str) -> str:
+def _notes(via: str, duplicate_of: str, truncated: str, near_duplicate_of: str = "") -> str:
     notes = f" via {via}" if via else ""
     if duplicate_of:
         notes += f" duplicate of {duplicate_of}"
+    if near_duplicate_of:
+        notes += f" near-duplicate of {near_duplicate_of}"
     return f"{notes} truncated: {truncated}" if truncated else notes

@@ -316,7 +316,7 @@ class Scheduler(BaseScheduler):
             counters.html_bytes += page.size_bytes
         if page.requisites and not (page.noarchive and self._obeys_noarchive):
             page_fetch.requisites += tuple(self._outlinks.of_requisites(page.requisites, link))
-        if not self._follow:
+        if not self._follow or page.near_duplicate_of:
             return True
         if page.redirect_to:
             moved = self._outlinks.of_redirect(page.redirect_to, link)
@@ -333,6 +333,10 @@ class Scheduler(BaseScheduler):
                 urls = page.links[start : start + step]
                 page_fetch.links += self._outlinks.of_page(urls, link)
         return True
+
+    def leads_on(self, link: Link) -> bool:
+        """Whether DEPTH_LIMIT, or a rule's, lets the links of the page of `link` be followed."""
+        return self._policy.refuses_way(replace(link, depth=link.depth + 1)) != "depth"
 
     def finish(self, page_fetch: PageFetch, outcome: Outcome) -> None:
         """Release the lease of `page_fetch` with `outcome`. Only the first call counts."""

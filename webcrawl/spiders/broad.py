@@ -31,6 +31,7 @@ from webcrawl.crawl.reconstruction import exchange_of
 from webcrawl.crawl.visits import compare_not_modified, is_unchanged
 from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.frontier.counters import REFUSED_ACCESS
+from webcrawl.frontier.lease import Link, Text
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.items import Page
 from webcrawl.parse.body import BodyReader, Parsed
@@ -231,9 +232,9 @@ class BroadSpider(Spider):
 
         Of a bot wall nothing is read: the page is what it hides.
         """
-        assert page_fetch.lease.link is not None
-        visit = page_fetch.lease.visit
-        page = await page_of(exchange, page_fetch.lease.link, _content_type(response))
+        link, visit = page_fetch.lease.link, page_fetch.lease.visit
+        assert link is not None
+        page = await page_of(exchange, link, _content_type(response))
         page.url, page.status, page.size_bytes = response.url, response.status, len(response.body)
         note_signals(page, exchange, self.bodies.options)
         if exchange.wall:
@@ -245,7 +246,7 @@ class BroadSpider(Spider):
             page.redirect_to = redirect_target(location, response.url) or ""
         elif 200 <= response.status < 300:
             is_sampled = page_fetch.lease.is_sampled
-            await self._read_body(page, response, exchange, is_sampled=is_sampled)
+            await self._read_body(page, response, exchange, link, is_sampled=is_sampled)
             page.unchanged = is_unchanged(visit, page)
         elif response.status in REFUSED_ACCESS and response.body:  # it may say how to get access
             parsed = await self._parsed(page, response, exchange)
@@ -255,20 +256,25 @@ class BroadSpider(Spider):
         return page
 
     async def _read_body(
-        self, page: Page, response: Response, exchange: Exchange, *, is_sampled: bool
+        self, page: Page, response: Response, exchange: Exchange, link: Link, *, is_sampled: bool
     ) -> None:
         """The content-seen test, the links, what later visits compare, and the language.
 
         A duplicate is read too: its URL differs, so its relative links are other URLs.
         """
-        if response.body:
-            await compare(self._crawl, page, exchange, response.body)
-        elif not _refresh(exchange):
+        if not response.body and not _refresh(exchange):
             page.simhash = digest(b"") if self.bodies.options.revisits else None
             return
-        parsed, page.simhash, page.detected_language = await self._parsed(
+        parsed, page.simhash, page.detected_language, sketch = await self._parsed(
             page, response, exchange, is_sampled
         )
+        if response.body:
+            text = None
+            if sketch:
+                assert self._crawl.scheduler is not None  # checked in `start`
+                leads_on = parsed.links and self._crawl.scheduler.leads_on(link)
+                text = Text(sketch, is_leaf=not leads_on)
+            await compare(self._crawl, page, exchange, response.body, text)
         page.charset = parsed.charset
         page.lang = parsed.lang
         page.title = parsed.title

@@ -30,6 +30,8 @@ writer and reader in a crawl; its reader in an `Inspection`.
 - RULES `r` origin: the rules of its robots.txt. `Store.keep_rules`, `rules`; `rules`.
 - CONTENT `d` digest of a content, or `d` `w` digest of bytes sent: the first page that had them.
   `Store.keep_original`, `original`.
+- SKETCH `e` band of a sketch: the key of the first page that had it; `e` key: the sketch of this
+  page and its URL. `NearDuplicates`, by `Store.keep_sketch`, `sketch`.
 - COUNT `c` kind, name: a number: pages by host, by address, by domain. `Store.counts`.
 - IDENTITY `m`: JSON: the format, the crawl's settings, the key of the fingerprints. Written when a
   run begins, read by `identity`; the same.

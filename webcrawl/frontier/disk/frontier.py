@@ -35,7 +35,7 @@ from webcrawl.frontier.disk.identity import Identity
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.host import Host
-from webcrawl.frontier.lease import Lane, Lease, Link, Outcome
+from webcrawl.frontier.lease import Lane, Lease, Link, Outcome, Seen, Text
 from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.state import Given
 from webcrawl.frontier.store import StoreError
@@ -167,11 +167,12 @@ class LocalFrontier(Frontier):
                 self._compared = ("", set())
         await self._run(lambda: self._state.release(done, now))
 
-    async def content_seen(self, content: bytes, original: Original) -> Original | None:
+    async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
+        look = partial(self._state.content_seen, content, original, text)
         try:
-            return await self._run(lambda: self._state.content_seen(content, original), moves=False)
+            return await self._run(look, moves=False)
         except StoreError:  # the release of the page raises it too; no later commit is possible
-            return None
+            return None, ""
 
     async def inspect(self, look: Callable[[Inspection], T]) -> T:
         return await self._executor.do(lambda: look(self._inspection()), waits=True)

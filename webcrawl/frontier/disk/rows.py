@@ -32,7 +32,7 @@ SEEN, QUEUE, HOST, WAITING, DEFERRED, ACTIVE, RULES, CONTENT, COUNT = (
     *(b"a", b"r", b"d", b"c"),
 )
 IDENTITY, NUMBERS = b"m", b"n"
-MAIL, ROBOTS_TASK, VISIT, COMMAND = b"o", b"k", b"v", b"y"
+MAIL, ROBOTS_TASK, VISIT, COMMAND, SKETCH = b"o", b"k", b"v", b"y", b"e"
 
 _QUEUE_KEY = Struct(">cIIQ")
 _WAITING_KEY = Struct(">cIQI")

@@ -109,11 +109,19 @@ class Store:
 
     # Contents, rules, counts, the ends of URLs
 
-    def record_status(self, link: Link, outcome: str, now: float, duplicate_of: str = "") -> None:
+    def record_status(
+        self,
+        link: Link,
+        outcome: str,
+        now: float,
+        duplicate_of: str = "",
+        near_duplicate_of: str = "",
+    ) -> None:
         """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
         via = "" if outcome in _REFUSED_WHEN_FOUND else link.via
         time = int(now + self.utc_s)
-        status = UrlStatus(outcome, time, link.depth, link.redirects, via, duplicate_of)
+        hops = link.depth, link.redirects
+        status = UrlStatus(outcome, time, *hops, via, duplicate_of, 0, near_duplicate_of)
         if link.sitemap <= REQUISITE:
             self.seen.keep(name_of(link), rows.encode(status))
             return
@@ -139,6 +147,13 @@ class Store:
 
     def keep_original(self, content: bytes, original: Original) -> None:
         self._db.put(rows.CONTENT + content, rows.encode(original))
+
+    def sketch(self, key: bytes) -> bytes | None:
+        """A row of `nearduplicates`."""
+        return self._db.get(rows.SKETCH + key)
+
+    def keep_sketch(self, key: bytes, row: bytes) -> None:
+        self._db.put(rows.SKETCH + key, row)
 
     def rules(self, origin: str) -> RobotsRules:
         """The stored rules of `origin`; KeyError without any."""

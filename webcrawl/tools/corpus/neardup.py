@@ -1,9 +1,8 @@
 """Pages with nearly the same text, on any hosts: mirrors with other dates, banners and menus.
 
-Owns what "nearly" means: of the pieces of two texts (`webcrawl.parse.maintext`: some 25 letters,
-cut where the text says; numbers and the words of dates are left out) at least SAME_SHARE are in
-both, as a share of those in either (Jaccard 1912). A sketch estimates it: 64 MinHashes (Broder
-1997), a byte of each.
+Owns which pieces of a text are compared (`webcrawl.parse.maintext`: some 25 letters, cut where the
+text says; numbers and the words of dates are left out); `webcrawl.parse.likeness` owns what
+"nearly" means.
 
 On three mirrors each of 131 pages, with other dates, banners and menus, among pages of the same
 templates and half-translated ones that share up to 70 % of their text: precision 1.0, recall 0.986
@@ -13,23 +12,19 @@ bits have a recall of 0.77 at a precision of 0.95.
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Final
 
 import duckdb
-from rensa import RMinHash  # type: ignore[import-untyped]  # it ships no types
 
 from webcrawl.parse import maintext
+from webcrawl.parse import sketch as sketches
+from webcrawl.parse.likeness import BANDS, HASHES, SAME_SHARE
 
-SAME_SHARE: Final = 0.6
 # Characters of a text that are compared; the end of a longer one is not.
 TEXT_MAX: Final = 1 << 18
 
-_HASHES = 64
-_SEED = 28  # another one makes other sketches
-# Groups of 4 hashes: two texts with a share of 0.7 have one in common in 0.99 of all cases, of 0.3
-# in 0.12, other texts in none.
-_BANDS = 16
 _PIECES_MIN = 8  # some 200 letters: shorter texts are the same only word for word
 
 _BYTES = " + ".join(f"(p[1] >> {n} & 255 = p[2] >> {n} & 255)::INT" for n in (0, 8, 16, 24))
@@ -51,7 +46,7 @@ CREATE TEMP TABLE near AS
     FROM (SELECT DISTINCT number, earlier FROM likely) JOIN sketched USING (number)
         JOIN sketched AS other ON other.number = earlier
     WHERE list_sum(list_transform(list_zip(sketched.sketch, other.sketch), lambda p: {_BYTES}))
-        >= {SAME_SHARE * _HASHES}
+        >= {SAME_SHARE * HASHES}
     GROUP BY number;
 """
 # The first of the first, until it is near no earlier one: a chain of n takes log2(n) rounds.
@@ -74,17 +69,12 @@ def simhash(text: str) -> int:
 
 
 def sketch(text: str) -> list[int]:
-    """16 numbers of 32 bits, in each the lowest bytes of 4 MinHashes; none for no words.
+    """The bands of its sketch, as 16 numbers of 32 bits; none for no words.
 
     O(text) up to TEXT_MAX: 6 µs per kB.
     """
     features = _features(text)
-    if not features:
-        return []
-    hashes = RMinHash(_HASHES, _SEED)
-    hashes.update([*features])  # in any order: a MinHash is a least value
-    lowest = bytes(each & 0xFF for each in hashes.digest())
-    return [int.from_bytes(lowest[n : n + 4]) for n in range(0, _HASHES, _HASHES // _BANDS)]
+    return [*struct.unpack(f">{BANDS}I", sketches.sketch(features))] if features else []
 
 
 def mark(connection: duckdb.DuckDBPyConnection) -> None:
@@ -96,7 +86,7 @@ def mark(connection: duckdb.DuckDBPyConnection) -> None:
     at most 32 comparisons per page. DuckDB's limit of memory holds; 240 bytes of disk per page.
     """
     connection.execute(_DISTINCT)
-    for band in range(1, _BANDS + 1):
+    for band in range(1, BANDS + 1):
         connection.execute(_BAND.format(band=band))
     connection.execute(_VERIFIED)
     while connection.execute(_SHORTER).fetchone() != (0,):

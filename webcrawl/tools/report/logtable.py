@@ -52,7 +52,8 @@ COLUMNS = {
     **dict.fromkeys(("size_bytes", "body_bytes", "links", "offset"), _COUNT),
     **dict.fromkeys(("media_type", "charset", "lang", "redirect_to", "digest"), _TEXT),
     "detected_language": _TEXT,
-    **dict.fromkeys(("duplicate_of", "truncated", "ip", "warc", "wall"), _TEXT),
+    **dict.fromkeys(("duplicate_of", "near_duplicate_of", "truncated"), _TEXT),
+    **dict.fromkeys(("ip", "warc", "wall"), _TEXT),
     **dict.fromkeys(("dns_ms", "connect_ms", "first_byte_ms", "total_ms"), _MS),
 }
 _STRUCT = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())

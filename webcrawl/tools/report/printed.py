@@ -110,11 +110,14 @@ def lines_of(report: Report) -> list[str]:
     request = f"{t['mean_request_s']:.3f} s a request on average"
     kept = f"{t['html_pages_kept']:,} HTML pages kept ({size_text(t['html_bytes_kept'])})"
     again = f" and {t['later_visits']:,} later visits" if t["later_visits"] else ""
+    near = ""
+    if t["near_duplicates"]:
+        near = f", {t['near_duplicates']:,} near-duplicates whose links were not followed"
     later = f"{t['urls_kept_for_a_later_try']:,} kept for a later try"
     lines = [
         f"Crawl {report.folder.crawl}: {report.state.text}",
         f"{t['pages_answered']:,} pages{again} in {duration_text(t['elapsed_s'])}, {request}",
-        f"{kept}, {t['duplicates']:,} of them duplicates",
+        f"{kept}, {t['duplicates']:,} of them duplicates{near}",
         f"{t['pages_per_s']:.1f} pages/s, {t['mbps']:.1f} Mbit/s",
         f"Funnel: {funnel}",
         f"HTTP codes: {codes or 'none'}",

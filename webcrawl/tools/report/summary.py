@@ -26,9 +26,10 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         log,
         "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(avg(total_ms), 0) FROM answer",
     )
-    documents, body_bytes, duplicates = one(
+    documents, body_bytes, duplicates, near_duplicates = one(
         log,
-        "SELECT count(*), coalesce(sum(body_bytes), 0), count(duplicate_of) FROM document",
+        "SELECT count(*), coalesce(sum(body_bytes), 0), count(duplicate_of),"
+        " count(near_duplicate_of) FROM document",
     )
     dropped, kept, lines = one(
         log,
@@ -56,6 +57,7 @@ def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float
         "html_pages_kept": documents,
         "html_bytes_kept": body_bytes,
         "duplicates": duplicates,
+        "near_duplicates": near_duplicates,
         "page_bytes_on_the_wire": on_wire,
         "mbps": (on_wire + robots_bytes) * 8e-6 / elapsed_s if elapsed_s else 0.0,
         "links_found": links,
