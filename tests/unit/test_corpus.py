@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 from tests.cases import each_of
+from webcrawl.tools.corpus import parts
 from webcrawl.tools.corpus.columns import page_with_tables, tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts, write_lines
@@ -449,3 +450,18 @@ def test_lines_of_no_page_are_a_file_that_gzip_and_duckdb_read(tmp_path: Path) -
     write_lines([(b'{"a":1}', b'{"text":"b"}')], tmp_path / "one.jsonl.gz")
     found = duckdb.execute("SELECT a, text FROM read_json(?)", [str(tmp_path / "*.jsonl.gz")])
     assert found.fetchall() == [(1, "b")]
+
+
+def test_a_page_whose_language_takes_too_much_memory_is_a_broken_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def detect(self, text: str) -> None:
+            raise MemoryError
+
+    warc = tmp_path / "a.warc"
+    warc.write_bytes(response("/page", 200, PAGE, HTML) + response("/moved", 301))
+    monkeypatch.setattr(parts, "_detector", lambda model: Full())
+    (part,) = parts.parts_of(warc)
+    counts = parts.write_part(part, tmp_path, parts.Options(with_main=True, texts=(), crawl=""))
+    assert (counts.captures, counts.noted) == (1, ["0: too little memory"])

@@ -39,6 +39,7 @@ ROW_MAX = 32 << 10  # characters of all columns of a row; DuckDB works on 2,048 
 _LINE_MAX = 6 * ROW_MAX + 4096  # bytes of a row as JSON, if all characters are escaped
 # The model leaves the processor's cache while a page is read: 1.4 ms a page, of four at once 1.0.
 _PAGES_AT_ONCE = 4
+_NO_MEMORY = "too little memory"
 _NOTED = 20  # broken records of a part that are named one by one
 # The columns that are not of the table, and those that JSON cannot hold as they are.
 _MORE = {
@@ -132,20 +133,34 @@ def write_part(part: Part, folder: Path, options: Options) -> Counts:
     rows, texts = path.with_suffix(".rows"), path.with_suffix(".texts")
     counts = Counts()
     with rows.open("wb") as row_file, texts.open("wb") as text_file:
-        found = _rows(part, options, counts)
-        while some := [*islice(found, _PAGES_AT_ONCE)]:
-            for row, page in some:
-                if page is not None:
-                    find_language(row, page, _detector(options.model).detect)
-            for row, page in some:
-                if page is not None and options.texts:
-                    row.texts_in, row.texts_at = texts.name, text_file.tell()
-                    each = {"text": page.all_text, "main_text": page.main_text}
-                    text_file.write(as_member(**{name: each[name] for name in options.texts}))
-                row_file.write(msgspec.json.encode(row) + b"\n")
+        for row, page in _with_languages(part, options, counts):
+            if page is not None and options.texts:
+                row.texts_in, row.texts_at = texts.name, text_file.tell()
+                each = {"text": page.all_text, "main_text": page.main_text}
+                text_file.write(as_member(**{name: each[name] for name in options.texts}))
+            row_file.write(msgspec.json.encode(row) + b"\n")
     _convert(rows, path, part.warc.name, counts)
     rows.unlink()
     return counts
+
+
+def _with_languages(
+    part: Part, options: Options, counts: Counts
+) -> Iterator[tuple[Row, PageText | None]]:
+    """`_rows` with the languages of their texts, which are found for several pages at once."""
+    rows = _rows(part, options, counts)
+    while some := [*islice(rows, _PAGES_AT_ONCE)]:
+        whole = []
+        for row, page in some:
+            try:
+                if page is not None:
+                    find_language(row, page, _detector(options.model).detect)
+            except MemoryError:
+                counts.note(row.warc_record_offset, _NO_MEMORY)
+                continue
+            counts.captures += 1
+            whole.append((row, page))
+        yield from whole
 
 
 def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, PageText | None]]:
@@ -166,9 +181,8 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
                     try:
                         row = _bounded(*row_of(capture, crawl, options.with_main))
                     except (BadRowError, MemoryError) as error:
-                        counts.note(capture.record.offset, str(error) or "too little memory")
+                        counts.note(capture.record.offset, str(error) or _NO_MEMORY)
                         continue
-                    counts.captures += 1
                     yield row
     except OSError as error:
         if isinstance(part.warc, StoredFile):  # the store may come back

@@ -185,8 +185,8 @@ def _is_html(row: Row, payload: bytes) -> bool:
     """By the type that the writer has found, else by the declared one, else by the first bytes.
     XHTML begins as any XML: then the declared type says more.
     """
-    found = row.content_mime_detected
-    said = row.content_mime_type or found if found == "text/xml" else found or row.content_mime_type
+    found, declared = row.content_mime_detected, row.content_mime_type
+    said = (declared or found) if found == "text/xml" else (found or declared)
     return media_type_of(said) in HTML_TYPES if said else bool(_HTML_START.match(payload[:4096]))
 
 
