@@ -120,7 +120,7 @@ def text_hash(payload: bytes, charset: str, *, is_html: bool) -> int:
     Of HTML: the simhash of its main text. Of anything else, and of HTML without any word: a digest
     of the bytes, which is the same only for the same bytes.
     """
-    words = main_words(payload[:TEXT_MAX_BYTES], charset) if is_html else []
+    words = main_words(payload, charset) if is_html else []
     return (simhash(pieces(words)) if words else digest(payload)) or 1
 
 

@@ -120,8 +120,15 @@ class Store:
         """Keep the end of a URL for `scrapy explain`: `outcome` is a status code or drop reason."""
         via = "" if outcome in _REFUSED_WHEN_FOUND else link.via
         time = int(now + self.utc_s)
-        hops = link.depth, link.redirects
-        status = UrlStatus(outcome, time, *hops, via, duplicate_of, 0, near_duplicate_of)
+        status = UrlStatus(
+            outcome,
+            time,
+            link.depth,
+            link.redirects,
+            via,
+            duplicate_of,
+            near_duplicate_of=near_duplicate_of,
+        )
         if link.sitemap <= REQUISITE:
             self.seen.keep(name_of(link), rows.encode(status))
             return
