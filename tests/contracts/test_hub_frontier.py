@@ -17,13 +17,15 @@ from webcrawl.cluster import allhubs, fetching, joining
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.cluster.fetching import CHANGED, HubFrontier
-from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject
+from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject, parts_of
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Link
+from webcrawl.frontier.outbox import Outbox
+from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import Answers, Exit, Status, frame
+from webcrawl.hub.wire import Answers, Exit, Orders, Status, frame
 from webcrawl.hub.wire import encode as encode_message
 
 BRIEF = Brief("A", "broad", {}, "hash", {}, [], has_rules=False)
@@ -297,3 +299,57 @@ async def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
         assert await frontier.put([link("http://a/")], 0.0) == 0
     if middleware._life is not None:
         middleware._life.cancel()
+
+
+async def test_a_fetcher_gets_the_orders_that_hold_already(machines: Machines) -> None:
+    machines.server.orders = Orders(is_paused=True)
+    fetcher = machines.fetcher()
+    got: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
+
+    async def carry_out(orders: Orders) -> int:
+        got.set_result(orders)
+        return 0
+
+    fetcher.on_orders = carry_out
+    machines.start(fetcher)
+    assert (await got).is_paused
+
+
+async def test_garbage_from_the_bus_is_none_of_their_messages(machines: Machines) -> None:
+    fetcher = machines.fetcher()
+    for data in (b"", b"\xc1", encode(parts_of(BRIEF)[0]), b"\x92\xa5Hello\x00"):
+        machines.sessions.receive(data)
+        fetcher.receive(data)
+    bad = Hello("a b>", "x", "A", "hash", "", 0, "a b>.1", 0.0)  # no part of a subject
+    machines.sessions.receive(encode(bad))
+    assert not machines.sessions._fetchers
+    assert not fetcher.is_connected
+
+
+async def test_a_fetcher_without_a_session_says_so_each_minute(
+    machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "webcrawl.cluster")
+    fetcher = machines.fetcher()
+    for _ in range(150):  # no turn of the loop: no answer
+        fetcher.tick()
+    said = [each.message for each in caplog.records if "session" in each.message]
+    assert said == [f"No session with the hub for {n} s: no request is sent" for n in (60, 120)]
+
+
+async def test_links_of_a_page_that_was_given_up_stay_unknown(machines: Machines) -> None:
+    """The page is fetched again, and its links must then reach the hub."""
+    fetcher, cache = machines.fetcher(), UrlCache(Policy())
+    fetcher.on_renewed = cache.clear
+    outbox = Outbox(fetcher, cache)
+    machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    (lease,) = await fetcher.acquire(0.0, 1, Lane.ADMISSIONS)
+    await fetcher.release([(lease, answer(lease, 0.0))], 0.0)
+    (page,) = await fetcher.acquire(time.monotonic(), 1)
+    machines.sessions._fetchers.clear()  # as another process
+    fetcher.end_session()
+    fetcher.tick()
+    outbox.release(page, answer(page, 0.0, links=(link("http://a/1"),)))
+    await outbox.deliver(0.0)
+    assert cache.maybe_new(["http://a/1"]) == ["http://a/1"]

@@ -113,3 +113,32 @@ async def test_a_frontier_that_another_process_has_open_is_asked_for(
     await asyncio.to_thread(command, tmp_path, "all", exitcode=1)
     await closed(driver)
     assert f"no crawl is running in {tmp_path}" in capsys.readouterr().err
+
+
+ORDERS = pytest.mark.parametrize("order", ["level", "opic"])
+
+
+@ORDERS
+async def test_the_next_run_tries_all_kept_links(tmp_path: Path, order: str) -> None:
+    driver = opened(tmp_path, order, retry_times=0)
+    await fail_all(driver)
+    assert dict(driver.frontier.counters.kept) == {
+        "timeout": 1, "dns": 1, "robots_unreachable": 2,
+    }  # fmt: skip
+    await closed(driver)
+    driver = opened(tmp_path, order, retry_times=0)
+    assert driver.frontier.counters.kept.total() == 0
+    assert sorted(await driver.run()) == KEPT
+    assert driver.frontier.counters.pending == 0
+    await closed(driver)
+
+
+@ORDERS
+async def test_a_link_that_is_kept_in_each_run_is_tried_in_each(tmp_path: Path, order: str) -> None:
+    for _ in range(4):
+        driver = opened(tmp_path, order, retry_times=0, obey_robots=False)
+        await driver.put("http://a/")
+        failed: dict[str, list[Outcome]] = {"http://a/": [Failed("reset", 0.0, 100.0)] * 9}
+        assert await driver.run(failed) == ["http://a/"]
+        assert driver.frontier.counters.kept == {"reset": 1}
+        await closed(driver)

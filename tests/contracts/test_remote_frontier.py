@@ -363,3 +363,67 @@ async def test_a_process_that_dies_is_not_waited_for() -> None:
     await pair.die()
     assert await steering == 0
     is_over.set()
+
+
+async def test_the_counts_of_all_processes_are_added_up() -> None:
+    server = served()
+    pairs = [Pair(server), Pair(server)]
+    server.counters.links = 1
+    for pair in pairs:
+        for _ in range(2):
+            counters = pair.remote.counters
+            counters.links += 10
+            counters.fetch_s += 0.5
+            counters.dropped["scope_deny"] += 1
+            await pair.remote.acquire(100.0, 1)
+    for pair in pairs:
+        await pair.die()
+    counters = server.counters
+    assert (counters.links, counters.fetch_s, counters.dropped["scope_deny"]) == (41, 2.0, 4)
+
+
+async def test_served_processes_acquire_before_the_owner() -> None:
+    server = served()
+    pair = Pair(server)
+    looked = asyncio.Event()
+    pair.remote.on_ready = looked.set
+    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
+    await server.put(links(3), 100.0)
+    await looked.wait()
+    assert pair.remote.next_at(Lane.ADMISSIONS) == 0.0, "a notification carries the status"
+    assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
+    assert 100.0 < server.next_at(Lane.ADMISSIONS) < 100.1
+    assert len(await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)) == 2
+    moment = server.next_at(Lane.ADMISSIONS)
+    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1, (
+        "the process is not short of the lane any more"
+    )
+    await pair.die()
+
+
+async def test_a_process_that_does_not_acquire_gets_one_head_start() -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS)
+    await server.put(links(1), 100.0)
+    moment = server.next_at(Lane.ADMISSIONS)
+    await server.put(links(2), moment)
+    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 2
+    await pair.die()
+    await server.put(links(3), moment)
+    assert len(await server.acquire(moment, 9, Lane.ADMISSIONS)) == 1
+
+
+async def test_processes_know_until_when_they_may_send_before_they_have_a_lease() -> None:
+    server = served()
+    first, told = Pair(server), []
+    first.remote.on_allowed = lambda until, hub: told.append(until)
+    server.allow_until(150.0)
+    await first.remote.acquire(100.0, 1)
+    assert told == [150.0]
+    second = Pair(server)
+    second.remote.on_allowed = lambda until, hub: told.append(until)
+    await second.remote.acquire(100.0, 1)
+    assert told == [150.0, 150.0]
+    await first.die()
+    await second.die()

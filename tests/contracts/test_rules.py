@@ -304,3 +304,36 @@ async def test_a_host_that_leaves_memory_follows_rules_that_changed_meanwhile(
     await driver.run()
     await driver.frontier.close()
     assert gaps(driver, "a") == [500.0]
+
+
+async def test_a_crawl_delay_is_never_undercut(make: Make) -> None:
+    driver = make(for_host("a", delay_s=2.0))
+    await driver.put(*(f"http://a/{n}" for n in range(3)))
+    slow = RobotsRules.parse(b"user-agent: *\ncrawl-delay: 7", "x")
+    await driver.run({"http://a/robots.txt": [RobotsFetched(slow, FOREVER, 100.0, 100.0)]})
+    assert gaps(driver, "a") == [7.0, 7.0]
+
+
+@pytest.mark.parametrize("head_first", [False, True])
+async def test_no_request_is_made_for_a_denied_host(make: Make, head_first: bool) -> None:
+    driver = make(for_host("a", deny=True), head_first=head_first)
+    await driver.put("http://a/", "http://b/")
+    assert {lease.host for lease in await driver.drain()} == {"b"}
+    assert driver.frontier.counters.dropped == {"deny": 1}
+
+
+async def test_caps_per_host_by_rule(make: Make) -> None:
+    driver = make(for_host("a", max_pages=2), for_host("b", max_depth=1))
+    await driver.put(*(f"http://a/{n}" for n in range(5)))
+    await driver.put("http://b/2", depth=2)
+    await driver.put("http://b/1", depth=1)
+    pages = sorted(await driver.run())
+    assert pages == ["http://a/0", "http://a/1", "http://b/1"]
+    assert driver.frontier.counters.dropped == {"host_cap": 3, "depth": 1}
+
+
+async def test_robots_txt_is_not_fetched_where_a_rule_says_so(make: Make) -> None:
+    driver = make(for_host("a", obey_robots=False))
+    await driver.put("http://a/", "http://b/")
+    urls = {lease.url for lease in await driver.drain()}
+    assert sorted(urls - {""}) == ["http://a/", "http://b/", "http://b/robots.txt"]

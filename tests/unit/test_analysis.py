@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pytest
@@ -18,11 +19,12 @@ from hypothesis import strategies as st
 
 from tests.cases import each_of
 from webcrawl.cluster.claims import Claim, write_claim
+from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.report.card import Card, write_card
 from webcrawl.tools.report.archive import Place, Task, is_in, read_task
 from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.distributions import binned, counted, quantiles
-from webcrawl.tools.report.folder import NoCrawlError, find_crawl, find_crawls
+from webcrawl.tools.report.folder import NoCrawlError, find_crawl, find_crawls, is_locked
 from webcrawl.tools.report.page import html
 from webcrawl.tools.report.printed import lines_of
 from webcrawl.tools.report.report import Report, make_report, open_crawl
@@ -503,3 +505,63 @@ def test_the_state_of_all_hubs() -> None:
     ]
     assert merged([long, CrawlState(is_running=True)]).text == "running"
     assert merged([long, CrawlState(is_running=False)]).text == "killed"
+
+
+def test_a_final_line_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path,
+        line("http://a.com/", time="2026-11-23T05:10:00.000Z", end="kept", reason="timeout"),
+        page("http://a.com/", time="2026-11-23T05:00:00.000Z"),
+    )
+    with reported(folder) as report:
+        assert report.totals["urls_kept_for_a_later_try"] == 0
+        assert report.totals["pages_answered"] == 1
+
+
+class Counted(io.BytesIO):
+    """A file that is no path, and counts what is read of it."""
+
+    bytes_read = 0
+
+    def open(self, _mode: str) -> Counted:
+        return self
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.bytes_read += len(data)
+        return data
+
+
+def test_a_wrong_offset_costs_no_search_of_the_file() -> None:
+    file = Counted(gzip.compress(b"WARC/1.1\r\n" * 1000, 0) * 1000)
+    found = read_task(Task(cast("Path", file), [Place("http://a.com/", 5)], True, "a.com"))
+    assert found.unread == 1
+    assert file.bytes_read < 10_000
+
+
+def test_a_host_over_the_cap_of_its_address_has_a_dns_record(tmp_path: Path) -> None:
+    lost = {"end": "dropped", "dns_ms": 5}
+    over = line("http://b.com/", reason="ip_cap", **lost)
+    unknown = line("http://c.com/", reason="dns", **lost)
+    with reported(write(tmp_path, page("http://a.com/"), over, unknown)) as report:
+        found = {row["figure"]: row["value"] for row in rows(report, "questions")}
+        assert found["valid DNS record of a new host"] == pytest.approx(2 / 3)
+
+
+def test_an_answer_to_head_counts_once_in_the_megabits(tmp_path: Path) -> None:
+    head = line("http://a.com/pdf", kind="head", status=200, tries=1, size_bytes=1_000)
+    robots = line("http://a.com/robots.txt", kind="robots", status=404, size_bytes=250)
+    (tmp_path / f"series-{CRAWL}.jsonl").write_text('{"t": 0.01}\n')
+    with reported(write(tmp_path, head, robots)) as report:
+        assert report.totals["mbps"] == pytest.approx(1)
+
+
+def test_the_lock_of_another_user_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)  # as another user's process does
+    lock = hold(tmp_path)
+    assert is_locked(tmp_path / LOCK)
+    os.close(lock)
+    assert not is_locked(tmp_path / LOCK)

@@ -391,3 +391,22 @@ def test_a_folder_that_is_not_empty_is_refused(
         restore(found, tmp_path / "job")
     with pytest.raises(StoreError, match="has no checkpoint"):
         find_checkpoint(tmp_path / "job")
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_store_that_is_away_holds_back_what_others_may_forget(tmp_path: Path) -> None:
+    """A hub that is restored from its last checkpoint there needs their links again."""
+    run = Run(tmp_path / "checkpoints", tmp_path / "job", url=f"file://{tmp_path}/store")
+    await put(run.frontier, "1")
+    mail = [FoundLink(link(f"http://{host_in(HUB)}/received"))]
+    await run.frontier.call(lambda state: receive(state, 2, 1, mail, 0.0))
+    while newest(folder_of(tmp_path / "checkpoints", CLAIM)) is None:  # noqa: ASYNC110  (no event)
+        await asyncio.sleep(0)
+    assert run.kept == [{}]
+    (tmp_path / "store").mkdir()
+    await run.next()
+    assert run.kept[-1] == {2: 1}
+    await run.end(is_clean=True)
+    again = Run(tmp_path / "checkpoints", tmp_path / "job", url=f"file://{tmp_path}/store")
+    assert again.kept == [{}]
+    await again.end(is_clean=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from msgspec import json
 from tests.cases import each_of
 from tests.unit import virtualtime
 from tests.unit.test_hub_records import Process, Records
-from webcrawl.cluster.bus import Refused
+from webcrawl.cluster.bus import Entry, Refused
 from webcrawl.cluster.claims import (
     CLAIMANT,
     Claim,
@@ -22,7 +23,7 @@ from webcrawl.cluster.claims import (
     write_claim,
 )
 from webcrawl.cluster.packets import SILENCE_S
-from webcrawl.cluster.records import CrawlRecord
+from webcrawl.cluster.records import CRAWL, CrawlRecord
 
 NAMES = map(str, count(1))
 
@@ -134,3 +135,27 @@ def test_a_damaged_claim_is_one_line(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "hub.json").write_bytes(data)
     with pytest.raises(ClaimError, match=r"hub\.json cannot be"):
         read_claim(tmp_path)
+
+
+def test_a_hub_that_lives_writes_lost_records_again_before_another_crawl_begins() -> None:
+    records = Records()
+    process = begin(records, claim(records))
+    records.entries.clear()
+
+    async def test() -> Claim:
+        loop = asyncio.get_running_loop()
+        loop.call_later(2.0, records.entries.update, written.entries)
+        wanted = CrawlRecord("1", "B", "hash", 2)
+        return await claim_number(records, wanted, "someone")
+
+    process.check(2.0)
+    written = Records()
+    written.entries = dict(records.entries)
+    records.entries.clear()
+    assert virtualtime.run(test()) == Claim("A", 1, 2)
+
+
+def test_garbage_in_place_of_the_crawl_is_replaced() -> None:
+    records = Records()
+    records.entries[CRAWL] = Entry(b"\xff{", 90)
+    assert claim(records) == Claim("A", 0, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from webcrawl.frontier.disk.clock import set_back
 from webcrawl.frontier.disk.database import Database
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.disk.hosts import read_host
-from webcrawl.frontier.disk.identity import read_numbers
+from webcrawl.frontier.disk.identity import _new, read_numbers
+from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Lease, Outcome
 from webcrawl.frontier.revisit import Recrawl
+from webcrawl.live.frontierexplanation import explain
 from webcrawl.tools.frontier.command import Command
 
 __all__ = ["closed"]  # a fixture
@@ -173,3 +176,58 @@ def test_the_command_sets_the_clock_while_no_crawl_runs(
     command.run([str(tmp_path / "none")], options)
     assert "has no frontier" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+def test_what_was_queued_for_a_visit_learns_of_no_time_to_come(tmp_path: Path) -> None:
+    crawl = Crawl(
+        tmp_path, now=100.0 + AHEAD_S, answer=lambda lease, now: page(now, unchanged=True)
+    )
+    crawl.put(link("http://h/"))
+    crawl.run(crawl.now + 50.0)
+    crawl.now += CYCLE_S
+    crawl.state.acquire(crawl.now, 1)
+    assert crawl.state._visits is not None
+    assert crawl.state._visits.queued == 1
+    before = 0.5 * CYCLE_S
+    ahead(crawl, 100.0 + CYCLE_S)
+    set_clock(tmp_path, crawl.now)
+    begin(crawl)
+    crawl.run(crawl.now + 20)
+    assert crawl.rate("http://h/").seconds == pytest.approx(before + CYCLE_S, rel=0.1)
+
+
+def test_the_jump_of_the_clock_is_no_time_without_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page was visited before it and after it. Another one only after it."""
+    created = {"created": datetime.fromtimestamp(UTC_S + 100.0, UTC).isoformat()}
+    monkeypatch.setattr("webcrawl.frontier.disk.identity._new", lambda *args: _new(*args) | created)
+    crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, unchanged=True))
+    crawl.put(link("http://h/"))
+    crawl.run(150.0)
+    crawl.close()
+    crawl.now = 100.0 + AHEAD_S
+    begin(crawl)
+    crawl.put(link("http://g/"))
+    crawl.run(crawl.now + 1.5 * CYCLE_S)
+    assert crawl.rate("http://h/").seconds >= AHEAD_S
+    ahead(crawl, 150.0 + 1.5 * CYCLE_S)
+    set_clock(tmp_path, crawl.now)
+    begin(crawl)
+    assert crawl.rate("http://h/").per_s == pytest.approx(1 / CYCLE_S, rel=0.01)
+    assert crawl.rate("http://g/").seconds == pytest.approx(1.5 * CYCLE_S, rel=0.02)
+
+
+def test_a_host_that_was_never_given_up_is_not_said_to_be(tmp_path: Path) -> None:
+    """A time of 0 is stored as the machine's start, which was in the future."""
+    crawl = Crawl(tmp_path, now=100.0 + AHEAD_S)
+    crawl.put(link("http://h/"))
+    crawl.close()
+    frontier = Inspection(tmp_path)
+    said = explain(frontier, "http://h/", UTC_S + 100.0)
+    summary = frontier.summary(UTC_S + 100.0)
+    frontier.close()
+    assert not [line for line in said if "given up" in line]
+    assert "The last commit of this crawl was at 2024-12-18" in said[0]
+    assert "h may be asked now." in said
+    assert "         1 ready      have URLs and may be asked now, or are being asked" in summary

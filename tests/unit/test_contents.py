@@ -132,3 +132,20 @@ def test_an_unarchived_copy_does_not_change_the_original_of_another_page() -> No
     assert kept.ask("copy", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
     kept.contents.page_ended("copy", UNARCHIVED)
     assert kept.ask("third", GZIPPED, other) == Original("archived", 1.0, GZIPPED)
+
+
+def test_a_plain_page_after_compressed_ones_is_found_too() -> None:
+    kept = Kept()
+    found = [kept.page(str(number), sent) for number, sent in enumerate([GZIPPED, PLAIN, PLAIN])]
+    assert found == ["", "0", "1"]
+
+
+def test_an_unarchived_form_is_stored_when_it_comes_again() -> None:
+    kept = Kept()
+    assert kept.page("plain") == ""
+    kept.ask("lost", GZIPPED)
+    kept.contents.page_ended("lost", UNARCHIVED)
+    assert kept.rows == 1
+    assert kept.page("gzip") == "plain"
+    assert kept.page("first", GZIPPED) == "plain"
+    assert kept.page("second", GZIPPED) == "first"

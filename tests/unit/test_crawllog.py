@@ -258,3 +258,45 @@ async def test_the_time_of_a_look_up_is_in_the_line_of_a_turn(tmp_path: Path) ->
     (path,) = tmp_path.glob("crawl-*.gz")
     lines = [json.loads(each) for each in gzip.decompress(path.read_bytes()).splitlines()]
     assert [(each["end"], each.get("dns_ms")) for each in lines] == [("retried", None), ("done", 5)]
+
+
+def test_a_log_without_lines_leaves_no_file(tmp_path: Path) -> None:
+    CrawlLog(tmp_path, ID).close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_lines_after_the_last_commit_are_cut(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path, ID)
+    write(log, 1, 2)
+    committed = log.place
+    write(log, 3)  # killed before the commit
+    again = CrawlLog(tmp_path, ID, committed)
+    write(again, 3, 4)
+    again.close()
+    assert written(tmp_path) == [1, 2, 3, 4]
+    assert again.warnings == []
+
+
+def test_a_crawl_that_goes_on_in_another_folder_finishes_its_files(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path / "a", ID)
+    write(log, 1)
+    committed = log.place
+    write(log, 2)
+    again = CrawlLog(tmp_path / "b", ID, committed)
+    write(again, 2)
+    again.close()
+    assert written(tmp_path / "a") == [1]
+    assert written(tmp_path / "b") == [2]
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:
+    log = CrawlLog(tmp_path / "a", ID)
+    write(log, 1)
+    committed = log.place
+    write(log, 2)
+    (tmp_path / "a").rename(tmp_path / "b")
+    again = CrawlLog(tmp_path / "b", ID, committed)
+    again.close()
+    assert written(tmp_path / "b") == [1]
+    assert again.warnings == []

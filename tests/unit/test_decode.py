@@ -9,7 +9,11 @@ import sys
 import zlib
 from pathlib import Path
 
+import pytest
+from isal import isal_zlib
+
 from tests.cases import each_of
+from webcrawl.fetch import decode as module
 from webcrawl.fetch.decode import (
     MAX_CODINGS,
     MAX_MEMBERS,
@@ -245,3 +249,32 @@ def test_a_body_without_coding_is_its_own_payload() -> None:
     decoded = decode_quickly(body, [], LIMIT)
     assert decoded is not None
     assert decoded.payload is body
+
+
+@each_format
+def test_nothing_compressed(format_: str) -> None:
+    headers, body = encoded(format_, b"")
+    assert decode(body, headers, LIMIT) == Decoded(b"")
+
+
+def test_damage_in_a_large_body_loses_little_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_STEPS", 100)
+    calls = 0
+
+    class Counted:
+        def __init__(self) -> None:
+            self._inner = isal_zlib.decompressobj(31)
+
+        eof = property(lambda self: self._inner.eof)
+        unused_data = property(lambda self: self._inner.unused_data)
+
+        def decompress(self, data: bytes, max_length: int) -> bytes:
+            nonlocal calls
+            calls += 1
+            return self._inner.decompress(data, max_length)
+
+    body = gzip.compress(PAGE)[:-8] + bytes(8)
+    payload, problem, _ = module._decompress(Counted, body, LIMIT)
+    assert problem == "damaged"
+    assert len(payload) > len(PAGE) * 0.95
+    assert calls <= 103

@@ -12,6 +12,7 @@ from typing import Self
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cases import each_of
 from tests.closing import close
@@ -224,3 +225,77 @@ async def test_a_worker_gives_its_leases_back_after_a_time_in_which_it_might_not
         await waiting
     pump.give_back_window.assert_called_once()
     await gate.wait(url)
+
+
+async def test_urls_can_be_denied_while_a_look_up_waits() -> None:
+    gate = Gate()
+    pump = Mock(target=Mock(placed=0))
+    controls = Controls(gate, Scope(), pump, Orders())
+    await controls.carry_out(Orders(is_paused=True))
+    look_up = asyncio.create_task(gate.wait())
+    page = asyncio.create_task(gate.wait("http://a.test/"))
+    await asyncio.sleep(0)
+    await controls.carry_out(Orders(is_paused=True, deny=("a.test",)))
+    with pytest.raises(FetchFailed):
+        await page
+    assert not look_up.done()
+    gate.open()
+    await look_up
+
+
+async def test_leases_of_hosts_with_new_rules_are_given_back_while_they_wait() -> None:
+    """Requests of a user's code have no lease, so they wait on."""
+    gate = Gate()
+    leased = {"http://a.test/", "http://b.test/"}
+    pump = Mock(target=Mock(placed=0), leased_urls=lambda: leased)
+    controls = Controls(gate, Scope(), pump, Orders())
+    await controls.carry_out(Orders(is_paused=True))
+    urls = [*sorted(leased), "http://a.test/users"]
+    first, *others = [asyncio.create_task(gate.wait(url)) for url in urls]
+    await asyncio.sleep(0)
+    controls.give_back(lambda host: host == "a.test")
+    with pytest.raises(FetchFailed):
+        await first
+    assert not any(other.done() for other in others)
+    gate.open()
+    await asyncio.gather(*others)
+
+
+@pytest.mark.parametrize("fails", ["shut", "wait_until_sent"])
+async def test_orders_that_failed_are_carried_out_by_the_next_call(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, scope, early = Gate(), Scope(deny=["z.test"]), Orders(deny=("z.test",))
+    controls = Controls(gate, scope, Mock(target=Mock(placed=0)), early)
+    late = Orders(is_paused=True, deny=("z.test", "a.test"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Gate, fails, Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            await controls.carry_out(late)
+    assert controls.has_in_scope(late)
+    page = asyncio.create_task(gate.wait("http://a.test/"))
+    await asyncio.sleep(0)
+    await controls.carry_out(late)
+    assert gate.is_shut
+    if fails == "wait_until_sent":
+        with pytest.raises(FetchFailed):
+            await page
+    other = asyncio.create_task(gate.wait("http://b.test/"))
+    await asyncio.sleep(0)
+    await controls.carry_out(replace(late, is_paused=False))
+    await other
+    assert scope.refuses("http://a.test/", "a.test") == "deny"
+
+
+async def test_a_resume_that_failed_is_carried_out_by_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = Gate()
+    controls = Controls(gate, Scope(), Mock(target=Mock(placed=0)), Orders())
+    await controls.carry_out(Orders(is_paused=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(Gate, "open", Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            await controls.carry_out(Orders())
+    await controls.carry_out(Orders())
+    assert not gate.is_shut

@@ -392,3 +392,15 @@ def test_a_body_that_is_mostly_framing_is_cut(size: int, cut: bool) -> None:
     assert body.startswith(reader.body)
     assert len(reader.body) == pytest.approx(MAX_FRAMING if cut else len(body), rel=0.01)
     assert len(reader.content) == pytest.approx(len(reader.body) * size / len(chunk), rel=0.01)
+
+
+def test_garbage_is_detected_at_its_first_byte() -> None:
+    with pytest.raises(FetchFailed, match="bad_response"):
+        read("GET", [b"<"])
+
+
+def test_a_body_of_exactly_the_limit_is_complete() -> None:
+    reader = read("GET", [OK + b"\r\n", b"x" * BODY_LIMIT])
+    assert not reader.done
+    reader.end("eof")
+    assert reader.truncated == ""

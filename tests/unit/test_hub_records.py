@@ -212,3 +212,21 @@ def test_another_crawl_that_has_ended_is_replaced_at_once() -> None:
     process = Process(records, "two", "B", is_new=True)
     assert process.check() == SILENCE_S
     assert records.crawl == CrawlRecord("1", "B", "hash")
+
+
+def test_lost_records_are_written_again_after_a_pause() -> None:
+    records = Records()
+    process = served(records)
+    records.entries.clear()
+    assert process.check(2.0) == -inf
+    assert records.crawl.id == records.owner.crawl == "A"
+    assert process.check(PAUSE_S) == SILENCE_S
+
+
+def test_a_pause_is_not_cut_short_by_a_second_loss() -> None:
+    records = Records()
+    process = served(records)
+    records.entries.clear()
+    process.check(2.0)
+    records.entries[CRAWL] = Entry(b"garbage", 90)
+    assert process.check(2.0) == -inf

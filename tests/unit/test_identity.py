@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import pickle
 import shutil
 import stat
 from collections.abc import Callable
@@ -289,3 +290,26 @@ async def test_a_crawl_with_a_proxy_does_not_resume_without_it(tmp_path: Path) -
     await begin("set")
     await begin("direct")
     await begin("")
+
+
+class _Code:
+    """A pickle that runs code when it is read."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("run",)
+
+
+async def test_inspecting_a_foreign_folder_runs_none_of_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await LocalFrontier(tmp_path).close()
+    db = Database(tmp_path / FOLDER)
+    db.put(rows.HOST + b"h", pickle.dumps(_Code()))
+    db.commit()
+    db.close()
+    inspection = Inspection(tmp_path / FOLDER)
+    with pytest.raises(StoreError, match="a row of the frontier is damaged"):
+        list(inspection.hosts())
+    inspection.close()
+    assert not Path("run").exists()

@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.utils.test import get_crawler
 
 from tests.contracts.frontier import Driver, answer
 from tests.exchanges import EXCHANGES, METADATA, capture, encrypted, exchange, head
 from webcrawl.crawl.lost import _changed_since as changed_since
-from webcrawl.crawl.lost import unlogged
+from webcrawl.crawl.lost import _files_before, unlogged
 from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import Details, LostLine, Turn, joined, to_bytes
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Step
+from webcrawl.pipelines.recovery import Recovery
 from webcrawl.warc.captures import captures_in, crawls_of
 from webcrawl.warc.files import WarcFiles
 from webcrawl.warc.members import whole_members
@@ -171,3 +173,35 @@ async def test_an_answer_with_a_line_gets_no_second_one(tmp_path: Path) -> None:
     found = [json.loads(each) for each in gzip.decompress(packed.read_bytes()).splitlines()]
     offsets = [(each["end"], each["offset"]) for each in found if "offset" in each]
     assert offsets == [("lost", 1), ("done", 2), ("done", 3), ("lost", 4)]
+
+
+def test_the_files_before_are_of_the_same_process_and_time(tmp_path: Path) -> None:
+    """The last one, and those that were written in the last minute: small files are many."""
+    names = [
+        f"web-[x]-20261123045012-{serial:05d}-host_{mark}-17.warc.gz"
+        for serial in (1, 2, 3, 4)
+        for mark in ("aa", "bb")
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    last = tmp_path / f"{names[6]}.open"
+    last.touch()
+    for at, name in zip((100, 970, 900), names[::2], strict=False):
+        os.utime(tmp_path / name, (at, at))
+    os.utime(last, (1000, 1000))
+    assert [each.name for each in _files_before(last)] == [names[2], names[4]]
+    os.utime(last, (2000, 2000))
+    assert [each.name for each in _files_before(last)] == [names[4]]
+    assert _files_before(tmp_path / names[0]) == []
+
+
+async def test_a_death_that_is_told_after_the_end_is_left_to_the_next_run(tmp_path: Path) -> None:
+    """The frontier may be closed by then."""
+    errors: list[Exception] = []
+    recovery = Recovery(get_crawler(), tmp_path, errors.append)
+    await recovery.end()
+    left = archive(tmp_path, PAGE)
+    left = left.rename(f"{left}.open")
+    await recovery.process_died(int(left.name.split("-")[-1].partition(".")[0]))
+    assert left.exists()
+    assert errors == []

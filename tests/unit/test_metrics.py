@@ -156,3 +156,16 @@ def test_each_expression_of_the_dashboard_uses_metrics_that_exist() -> None:
     assert len(used) > 20
     kinds = [variable["type"] for variable in dashboard["templating"]["list"]]
     assert kinds == ["datasource", "query"]
+
+
+def test_no_two_panels_of_the_dashboard_overlap() -> None:
+    panels = json.loads((DOCS / "grafana-dashboard.json").read_text())["panels"]
+    cells = [
+        (x, y)
+        for at in (panel["gridPos"] for panel in panels)
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+    assert len({panel["id"] for panel in panels}) == len(panels)

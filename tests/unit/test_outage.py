@@ -258,3 +258,20 @@ async def test_a_proxy_that_cannot_be_used_is_an_outage_whatever_the_number_of_h
         await until(lambda: not found.is_on)
         assert not await found.is_ours_for_server("b", "b", "http://b/")
         found.close()
+
+
+async def test_an_answer_to_a_running_request_ends_the_outage() -> None:
+    world = World()
+    assert await world.fail(*"abc") == [True] * 3
+    world.answer("d")
+    await until(lambda: not world.outage.is_on)
+
+
+def test_silence_is_noted_once_a_minute() -> None:
+    world = World()
+    assert not world.outage.is_silent(100.0), "no server has ever answered"
+    world.outage.server_answered("w", "w", "http://w/", 200.0)
+    times = (200.0, 202.9, 203.0, 204.0, 262.9, 263.0)
+    assert [world.outage.is_silent(at) for at in times] == [False, False, True, False, False, True]
+    world.outage.server_answered("w", "w", "http://w/", 322.0)
+    assert [world.outage.is_silent(at) for at in (324.9, 325.0)] == [False, True]

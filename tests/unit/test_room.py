@@ -73,3 +73,21 @@ def test_a_share_that_no_longer_waits_does_not_keep_its_answer(*, is_granted: bo
         assert left() is None
     finally:
         gc.enable()
+
+
+def test_no_host_waits_for_ever_for_new_hosts() -> None:
+    times = HostTimes()
+    times.charge("slow", 5.0, waiting=9)
+    rank = times.rank("slow", SIZE)
+    others = 0
+    while times.rank(f"new{others}", SIZE) < rank:
+        times.charge(f"new{others}", 5.0, waiting=9)
+        others += 1
+    assert others == 9, "each of those that waited had its part"
+
+
+def test_the_memory_of_hosts_is_bounded() -> None:
+    times = HostTimes()
+    for number in range(50_000):
+        times.charge(f"h{number}", 10.0, waiting=100)
+    assert len(times._used) <= 10_000

@@ -325,3 +325,8 @@ def test_seeds_are_described_for_the_archive() -> None:
     assert long["size_bytes"] == 75_000
     assert source.bad == 0
     assert "pw" not in str(source.described())
+
+
+def test_the_list_br_has_only_brazilian_hosts() -> None:
+    found = urls("br.txt", ROOT)
+    assert [url for url in found if ".br/" not in url and "br.yahoo.com" not in url] == []

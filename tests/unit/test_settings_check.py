@@ -443,3 +443,27 @@ def test_live_and_rules_need_our_scheduler() -> None:
     lines = warnings_of(of_a_crawl(LIVE=1, RULES="@rules.toml", **other))
     assert [line.partition(" has no effect: SCHEDULER")[0] for line in lines] == ["LIVE", "RULES"]
     assert warnings_of(of_a_crawl(**other)) == []
+
+
+def test_the_report_has_no_login_that_headers_have() -> None:
+    headers = {"Authorization": "Bearer secret", "Cookie": "id=secret", "X-Api-Key": "secret"}
+    typed = typed_settings(of_a_crawl(DEFAULT_REQUEST_HEADERS=headers, BOT_AUTH_KEY="secret"))
+    assert "secret" not in str(typed)
+
+
+def test_the_report_has_no_password_of_the_bus() -> None:
+    bus = "tls://crawl:a%20secret@bus1:4222,bus2"
+    assert typed_settings(of_a_crawl(CLUSTER=bus))["CLUSTER"] == "tls://bus1:4222,bus2:4222"
+
+
+def test_a_setting_that_cannot_be_used_is_named() -> None:
+    with pytest.raises(SettingError, match="IP_DELAY = 'soon' cannot be used: a number of seconds"):
+        read(Settings({"IP_DELAY": "soon"}), "IP_DELAY", float)
+
+
+def test_reports_show_a_proxy_without_its_password() -> None:
+    settings = Settings()
+    settings.set("PROXY", "http://me:secret@proxy:3128/")
+    assert typed_settings(settings)["PROXY"] == "http://proxy:3128"
+    settings.set("PROXY", "socks5://me:secret@proxy")
+    assert "secret" not in str(typed_settings(settings))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from itertools import islice
 from random import Random
 from urllib.parse import urlsplit
@@ -14,12 +16,14 @@ from simweb.pagekinds import PAGES, PageKind
 from simweb.pages import Page
 from simweb.reach import reach
 from simweb.robots import ROBOTS, Request, Robots
+from simweb.site import Tree
 from simweb.spec import Place, WorldSpec
 from simweb.survey import Survey, spec
 from tests.cases import each_of
 from webcrawl.fetch.decode import decode
 from webcrawl.fetch.http1 import ResponseReader
 from webcrawl.parse.robots import RobotsRules
+from webcrawl.parse.urls import canonicalize
 
 CODED = ("robots-chunked", "robots-bomb")  # not sent as plain text
 
@@ -58,6 +62,24 @@ class TestTree:
         }
         assert expected <= reach(world).pages
 
+    @pytest.mark.parametrize("flags", [[1] * 40, [1, 0, 0, 0] * 10, [1] + [0] * 39, [1]])
+    def test_every_number_has_one_smaller_sound_parent(self, flags: list[int]) -> None:
+        tree = Tree([bool(flag) for flag in flags], fanout=3)
+        parents = {child: number for number in range(len(flags)) for child in tree.children(number)}
+        assert sorted(parents) == list(range(1, len(flags)))
+        assert all(flags[parent] and parent < child for child, parent in parents.items())
+
+    def test_pages_linked_from_disallowed_pages_only_are_not_expected(self, world: World) -> None:
+        for place in reach(world).pages:
+            host = world.host(place.host)
+            assert host.open
+            assert host.robots.allows(world.target(place))
+
+    def test_scope_excludes_hosts(self, world: World) -> None:
+        hosts = {place.host for place in reach(world, ".br").pages}
+        assert {world.names()[host].endswith(".br") for host in hosts} == {True}
+        assert len(hosts) < len({place.host for place in reach(world).pages})
+
 
 class TestPages:
     def test_a_mirror_serves_the_same_bytes(self) -> None:
@@ -69,6 +91,24 @@ class TestPages:
             assert not world.host(original).kind.mirror
             assert body_of(world, Place(mirror, 0)) == body_of(world, Place(original, 0))
             assert b'href="/' not in body_of(world, Place(mirror, 0)).replace(b'"/s.css"', b"")
+
+    @pytest.mark.parametrize("menu", [0, 30])
+    def test_links_in_the_html_are_the_links_that_count(self, menu: int) -> None:
+        world = World(WorldSpec(hosts=40, features="none", page_bytes=500, menu=menu))
+        for place in everything(world)[:200]:
+            hrefs = re.findall(rb'<a [^>]*href="([^"]*)"', body_of(world, place))
+            urls = [canonicalize(href.decode(), world.url(place)) for href in hrefs]
+            assert urls == [world.url(link) for link in world.outlinks(place)]
+            assert len(urls) == world.reply(place.host, place).links
+            assert 3 <= len(urls) - menu <= 60
+
+    def test_only_mirrors_have_equal_pages(self, world: World) -> None:
+        bodies = Counter(
+            body_of(world, place)
+            for place in reach(world).documents
+            if world.kind(place).name == "page-plain" and not world.host(place.host).kind.mirror
+        )
+        assert set(bodies.values()) == {1}
 
 
 class TestKinds:
@@ -119,6 +159,10 @@ class TestFeatures:
         assert has is None or has in chosen
         assert lacks is None or lacks not in chosen
 
+    def test_a_weight_is_given(self) -> None:
+        chosen = select("none,page-404=20,page-41*=0.5", FEATURES)
+        assert chosen == {"page-404": 20, "page-410": 0.5}
+
 
 class TestRobots:
     @each_of("kind", ROBOTS)
@@ -154,3 +198,13 @@ class TestSurvey:
         assert truth["robots_allowed"] < truth["addresses"]
         statuses = [count for name, count in truth.items() if name.startswith("pages_")]
         assert sum(statuses) == truth["robots_allowed"]
+
+
+class TestRepeatable:
+    def test_same_seed_same_world(self, world: World) -> None:
+        again = World(world.spec)
+        assert again.names() == world.names()
+        for place in everything(world)[::50]:
+            assert again.url(place) == world.url(place)
+            assert again.outlinks(place) == world.outlinks(place)
+            assert again.reply(place.host, place).head == world.reply(place.host, place).head

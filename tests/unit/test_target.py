@@ -8,7 +8,7 @@ from tests.exchanges import exchange
 from webcrawl.crawl.outcomes import failed
 from webcrawl.crawl.page_fetch import PageFetch, note
 from webcrawl.fetch.exchange import FetchFailed
-from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, Step
+from webcrawl.frontier.lease import Failed, Lease, Link, Outcome, Returned, Step
 from webcrawl.scheduler.target import SlowPages
 
 NOW = 1000.0
@@ -72,3 +72,7 @@ def outcome_of(*, asked: bool) -> Outcome:
 
 def test_a_page_that_is_cut_has_timed_out() -> None:
     assert outcome_of(asked=True) == Failed("timeout", NOW + 2.0, NOW + 2.0, took_s=2.0)
+
+
+def test_a_page_that_is_cut_before_its_request_was_sent_is_given_back() -> None:
+    assert outcome_of(asked=False) == Returned(0.0, NOW + 2.0, "cancelled")

@@ -6,6 +6,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
+import pytest
 from cryptography import x509
 
 from tests.adapters.rawserver import identity
@@ -121,3 +122,35 @@ def test_there_is_one_path_through_certificates_that_sign_each_other() -> None:
 
 def test_a_root_among_the_others_does_no_harm() -> None:
     assert problem([LEAF.der, ROOT.der, BETWEEN.der, BETWEEN.der]) == ""
+
+
+class Connection:
+    """The methods of a connection that CertificateJudge calls."""
+
+    chains_read = 0
+
+    def getpeercert(self, binary_form: bool) -> bytes:
+        return LEAF.der
+
+    def get_unverified_chain(self) -> list[bytes]:
+        self.chains_read += 1
+        return CHAIN
+
+    def cipher(self) -> tuple[str, str, int]:
+        return ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
+
+    def version(self) -> str:
+        return "TLSv1.3"
+
+
+def test_a_certificate_is_judged_once_per_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "MAX_VERDICTS", 2)
+    judge = CertificateJudge([ROOT.certificate])
+    connection = Connection()
+    for host, problem in ((HOST, ""), ("b.example", "host name mismatch"), (HOST, "")):
+        assert judge.describe(connection, host).problem == problem  # type: ignore[arg-type]
+    assert connection.chains_read == 2
+    judge.describe(connection, "c.example")  # type: ignore[arg-type]
+    assert len(judge._verdicts) == 2
+    judge.describe(connection, HOST)  # type: ignore[arg-type]
+    assert connection.chains_read == 4

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from itertools import pairwise, product
 from pathlib import Path
 from shutil import copytree
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -976,3 +978,104 @@ def test_rows(tmp_path: Path) -> None:
     assert VisitState.of_row(state.to_row()) == state
     status = UrlStatus("200", UTC_S, 1, 0, "", "", 1_700_000_000_123)
     assert rows.read_status(rows.encode(status)) == status
+
+
+@pytest.mark.parametrize("order", ["level", "opic"])
+def test_a_page_that_is_named_as_a_sitemap_is_in_the_cycle_once(tmp_path: Path, order: str) -> None:
+    crawl = Crawl(tmp_path, order=order)
+    crawl.put(link("http://h/"))
+    crawl.run(crawl.now + 50.0)
+    crawl.put(Link("http://h/", "h", via="http://h/robots.txt", sitemap=1))
+    crawl.run(crawl.now + 3 * CYCLE_S)
+    assert crawl.state.counters.in_cycle == 1
+
+
+def test_a_304_that_a_sitemap_or_its_own_validators_contradict_is_checked(tmp_path: Path) -> None:
+    def answer(lease: Lease, now: float) -> Outcome:
+        outcome = servers.answer(lease, now)
+        assert isinstance(outcome, Fetched)
+        seen = outcome.visited
+        if seen is not None and seen.is_304 and lease.url.endswith("2"):
+            capture = msgspec.structs.replace(seen.capture, validators=Validators('"new"'))
+            visited = msgspec.structs.replace(seen, capture=capture)
+            return Fetched(304, now, now, visited=visited)
+        return outcome
+
+    servers = Servers()
+    crawl = Crawl(tmp_path, answer=answer)
+    crawl.put(*(link(f"http://h/{n}") for n in range(8)))
+    crawl.run(200.0)
+    crawl.put(link("http://h/4", int(UTC_S + 300)))
+    crawl.run(100 + 1.5 * CYCLE_S)
+    plain = [lease.url for lease in crawl.leases if lease.visit and not lease.visit.is_conditional]
+    assert plain == [f"http://h/{n}" for n in (0, 1, 2, 3, 4, 7)], "1, 2, 4 and 8, and 2 and 4"
+
+
+def test_a_304_to_be_checked_is_so_after_a_kill(tmp_path: Path) -> None:
+    servers = Servers(lying=("h",), tags={"h": "fresh"}, changes=each_cycle)
+    crawl = Crawl(tmp_path, answer=servers.answer)
+    crawl.put(link("http://h/"))
+
+    def kill() -> None:
+        if crawl.now > 100 + 2 * CYCLE_S:
+            crawl.on_commit = lambda: None
+            raise KilledError
+
+    crawl.on_commit = kill
+    crawl.run(100 + 0.5 * CYCLE_S)
+    for _ in range(12):
+        with suppress(KilledError):
+            crawl.run(crawl.now + 0.5 * CYCLE_S)
+        crawl.kill()
+    assert servers.false_304s["h"] == 2
+    assert crawl.counted["lie"] == 1
+
+
+class KilledError(Exception): ...
+
+
+def test_false_304s_do_not_spoil_the_rate(tmp_path: Path) -> None:
+    """Pages that begin to change never seem calmer than those of an honest host."""
+    rates = []
+    for lying in ((), ("h",)):
+        servers = Servers(
+            lying, {"h": "fresh"}, lambda url, now: each_cycle(url, now) * (now > 10_000)
+        )
+        crawl = Crawl(tmp_path / str(len(lying)), answer=servers.answer)
+        crawl.put(*(link(f"http://h/{n}") for n in range(20)))
+        crawl.run(20_000.0)
+        rates.append([crawl.rate(f"http://h/{n}").per_s for n in range(20)])
+        assert crawl.counted["lie"] == len(lying)
+        crawl.close()
+    honest, liar = rates
+    assert sum(liar) > sum(honest)
+    assert min(liar) > 0.8 * min(honest)
+
+
+def test_a_page_that_changes_too_often_gets_no_visit_for_each_date(tmp_path: Path) -> None:
+    """One page of 40 is new whenever the sitemap is read, and the others change each cycle."""
+    site = DatedSite(tmp_path, 40)
+    always = "http://h/0"
+
+    def changing(url: str, quarter: int) -> bool:
+        for n in range(20 * (url == always)):
+            site.changes[url].append(site.crawl.now + 10 + n)
+        return url != always and quarter % 4 == 0
+
+    site.cycles(16, changing)
+    assert len(site.visits(always)) < 16
+    assert sum(len(site.visits(url)) for url in site.changes) <= 16 * 40 * 1.1
+
+
+def test_new_pages_and_visits_of_different_hosts_share_the_leases(tmp_path: Path) -> None:
+    """Visits may be ten turns behind, since at first there were none."""
+    crawl = Crawl(tmp_path, share=0.25)
+    crawl.put(*(link(f"http://visited{n}/") for n in range(150)))
+    crawl.run(100 + 0.9 * CYCLE_S)
+    crawl.put(*(link(f"http://new{n}/") for n in range(150)))
+    while admitted := crawl.state.acquire(crawl.now, 100, Lane.ADMISSIONS):
+        crawl.state.release([(lease, crawl._outcome(lease)) for lease in admitted], crawl.now)
+        crawl.now += 2.0
+    leases = crawl.state.acquire(100 + 1.1 * CYCLE_S, 120)
+    assert len(leases) == 120
+    assert 30 <= sum(lease.visit is not None for lease in leases) <= 30 + 15

@@ -202,3 +202,22 @@ def test_a_certificate_is_once_in_a_file(tmp_path: Path) -> None:
         has_it = [b"tlsCertificate: " + b64encode(der) in block for block in lines]
         assert has_it == [True, *[False] * (len(lines) - 1)]
         assert check(path) == []
+
+
+def test_the_warcinfo_record_has_the_filename_and_the_info(files: WarcFiles) -> None:
+    files.write(PLAIN)
+    files.close()
+    (name,) = names(files)
+    first, *_ = read(files.folder / name)
+    assert first.fields["warc-filename"] == name
+    assert first.block.startswith(b"operator: me\r\n")
+
+
+def test_written_counts_finished_files(files: WarcFiles) -> None:
+    files.write(PLAIN)
+    files.write(PLAIN)
+    files.close()
+    (name,) = names(files)
+    written = files.written
+    assert (written.files, written.records, written.revisits) == (1, 7, 0)
+    assert written.size_bytes == (files.folder / name).stat().st_size

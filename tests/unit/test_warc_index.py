@@ -169,3 +169,19 @@ def test_check_finds_a_wrong_line(tmp_path: Path, old: bytes, new: bytes, proble
     assert any(problem in line for line in check(path)), check(path)
     index.write_bytes(good.partition(b"\n")[2])
     assert any("not in the index" in line for line in check(path))
+
+
+def stem(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def test_recovery_leaves_the_temporary_index_of_a_living_process(tmp_path: Path) -> None:
+    files = WarcFiles(tmp_path, "name", 1 << 30)
+    files.open()
+    files.write(PLAIN)
+    (name,) = names(tmp_path)
+    index = tmp_path / f"{stem(name)}.cdxj.open"
+    index.touch()
+    recover(tmp_path)
+    assert index.exists()
+    files.close()

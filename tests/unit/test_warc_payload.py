@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 
+import pytest
+
 from tests.cases import each_of
-from tests.exchanges import CHUNKED, HTML, TEXT, chunked, exchange, head
-from webcrawl.warc.payload import unchunked
+from tests.exchanges import CHUNKED, EXCHANGES, GZIPPED, HTML, TEXT, chunked, exchange, head
+from webcrawl.warc.payload import unchunked, without_chunks
 from webcrawl.warc.records import Capture, Original, digest, payload_digest, recorded_digest
 
 
@@ -55,3 +58,26 @@ def test_tiny_chunks_take_no_more_memory_than_the_body() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < len(body)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("plain", TEXT),
+        ("chunked", TEXT),
+        ("chunked with a trailer", TEXT),
+        ("gzip", GZIPPED),
+        ("gzip, chunked", GZIPPED),
+    ],
+)
+def test_without_chunks_gives_the_payload_of_jwarc(name: str, payload: bytes) -> None:
+    each = EXCHANGES[name]
+    if "gzip" not in name:  # the fetcher's payload
+        each = exchange(each.head, each.body, payload=TEXT)
+    assert without_chunks(each) == payload
+
+
+def test_an_odd_head_gets_no_payload_digest() -> None:
+    each = exchange(head(HTML, end=b"\n"), gzip.compress(TEXT))
+    for over in ("wire", "payload", "none"):
+        assert recorded_digest(Capture(each, payload_digest(each)), over) == ""

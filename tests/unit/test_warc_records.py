@@ -164,3 +164,18 @@ def test_page_metadata_has_all_lines() -> None:
         ("outlink", "http://c.test/"),
         ("outlink", "http://d.test/"),
     )
+
+
+def test_a_capture_without_metadata_has_no_metadata_record() -> None:
+    assert len(records(Capture(PLAIN, payload_digest(PLAIN)))) == 2
+
+
+def test_a_capture_without_a_digest_is_no_revisit() -> None:
+    odd = exchange(head(end=b"\n"))
+    assert not capture(odd, ORIGINAL._replace(payload_digest="")).is_revisit
+
+
+def test_page_metadata_omits_problems_that_did_not_occur() -> None:
+    page = Page("http://a.test/", 200)
+    found = dict(page_metadata(page, replace(PLAIN, tls=replace(TLS, problem=""))))
+    assert found.keys().isdisjoint({"tlsProblem", "decodeProblem", "charsetForLinkExtraction"})

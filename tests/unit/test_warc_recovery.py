@@ -6,16 +6,18 @@ tests/fuzz/test_warc_fuzz.py has ends with any damage.
 from __future__ import annotations
 
 import fcntl
+import gzip
 import io
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.exchanges import EXCHANGES, capture, read, write
 from webcrawl.tools.warccheck.check import check
 from webcrawl.warc.files import WarcFiles
-from webcrawl.warc.members import whole_members
+from webcrawl.warc.members import member, stored_member, whole_members
 from webcrawl.warc.recovery import recover
 
 PLAIN = capture(EXCHANGES["plain"])
@@ -122,3 +124,21 @@ def test_recovery_leaves_files_with_other_names(tmp_path: Path, name: str) -> No
     (tmp_path / name).write_bytes(b"torn")
     assert recover(tmp_path) == []
     assert (tmp_path / name).read_bytes() == b"torn"
+
+
+def test_recovery_of_a_missing_folder_does_nothing(tmp_path: Path) -> None:
+    assert recover(tmp_path / "none") == []
+
+
+def test_whole_members_finds_large_and_small_members() -> None:
+    parts = [
+        Random(size).randbytes(size) for size in (0, 1, 5_000, 65_535, 65_536, 3_000_000, 10)
+    ] + [bytes(20_000_000)]
+    members = [make(part) for part in parts for make in (member, stored_member)]
+    assert [gzip.decompress(each) for each in members[::2]] == parts
+    assert [gzip.decompress(each) for each in members[1::2]] == parts
+    data = b"".join(members)
+    expected = [sum(map(len, members[: n + 1])) for n in range(len(members))]
+    assert ends_in(data) == expected
+    assert ends_in(data[:-1]) == expected[:-1]
+    assert ends_in(b"") == []

@@ -120,3 +120,11 @@ def test_a_large_capture_is_written_in_a_thread(tmp_path: Path) -> None:
 
     asyncio.run(go())
     assert files.threads == ["MainThread", "warc", "warc"]
+
+
+def test_close_waits_for_all_writes(tmp_path: Path) -> None:
+    async def use(writer: WarcWriter) -> None:
+        for _ in range(5):
+            writer.write(PLAIN)
+
+    assert writing(tmp_path, use).written.records == 1 + 3 * 5

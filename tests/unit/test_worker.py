@@ -88,3 +88,7 @@ def test_a_worker_gets_a_feed_of_its_own(uri: str | Path, own: str) -> None:
 def test_a_feed_to_standard_output_is_refused() -> None:
     with pytest.raises(SettingError, match="FEEDS = 'stdout:' cannot be used: a file"):
         settings_of(settings(CRAWL_PROCESSES=2, FEEDS={"stdout:": {"format": "csv"}}), 2)
+
+
+def test_zero_processes_means_one_per_core() -> None:
+    assert processes_from(settings(CRAWL_PROCESSES=0)) >= 1
