@@ -245,6 +245,19 @@ def test_a_chain_of_pages_is_followed_to_its_end(tmp_path: Path) -> None:
     assert result.report["counts"]["dropped/scope_sequence"] == 1
 
 
+def test_traps_are_bounded_by_depth(tmp_path: Path) -> None:
+    traps = "page-calendar=1000,page-tunnel=1000"
+    world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{traps}")
+    with running(*world, "--host-delay", "0.01") as web:
+        settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "DEPTH_LIMIT": 15}
+        result = crawl(tmp_path, web=web, **settings, **NO_LIMITS)
+        ledger = assert_faultless(web)
+    assert_clean(result)
+    assert_one_outcome_each(result)
+    assert result.report["counts"]["dropped/depth"] > 0
+    assert min(ledger["totals"][f"trapped/{trap}"] for trap in ("page-calendar", "page-tunnel")) > 0
+
+
 def test_ctrl_c_cuts_hanging_fetches_of_two_processes_after_close_grace(tmp_path: Path) -> None:
     hanging = {f"/hangs/{n}": b"" for n in range(3)}
     with served(hanging) as site:

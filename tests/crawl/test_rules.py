@@ -253,26 +253,38 @@ def test_the_crawl_ends_when_its_warc_files_are_large_enough(tmp_path: Path) -> 
         assert last.report["counts"]["warc_bytes"] == sum(p.stat().st_size for p in last.warcs)
 
 
-SMALL = 'mount -t tmpfs -o size=16m none "$0" && exec "$@"'
+# A crawl on a small disk that is not full yet. Then the same with the disk enlarged.
+SMALL = """mount -t tmpfs -o size=16m none "$0" && { "$@"; echo "exit code $?" >&2
+mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $code; }"""
 
 
 @mounts
-def test_a_nearly_full_disk_ends_the_crawl(tmp_path: Path) -> None:
-    small = tmp_path / "small"
+def test_a_nearly_full_disk_ends_the_crawl_and_the_next_run_resumes_it(tmp_path: Path) -> None:
+    small, kept = tmp_path / "small", tmp_path / "small.kept"
     small.mkdir()
-    pages = ("--page-bytes", "40000", "--host-delay", "0.1", "--ip-delay", "0.02", "--partial")
+    (tmp_path / "warc").mkdir()
+    pages = ("--page-bytes", "40000", "--host-delay", "0.1", "--ip-delay", "0.02")
     with running(*WORLD, *pages) as web:
-        within = (*VIEW, "sh", "-c", SMALL, str(small))
-        disk = {"WARC_DIR": small, "REPORT_DIR": tmp_path / "warc", "DISK_FREE_MIN": "15M"}
-        result = crawl(tmp_path, web=web, within=within, JOBDIR=tmp_path / "job", **disk)
-        assert not faults(web.ledger())
-    assert result.exit_code == 1
-    assert "Traceback" not in result.log
-    last = result.log.splitlines()[-1]
-    assert last.startswith(f"DISK_FREE_MIN = 15000000: the disk of '{small}' has only ")
-    assert result.log.count(" ERROR: ") == 1
-    assert result.report["finish_reason"] == "disk_free_min"
-    assert result.report["counts"]["pending"] > 0, "the next run has them"
+        result = crawl(
+            tmp_path,
+            web=web,
+            within=(*VIEW, "sh", "-c", SMALL, str(small)),
+            JOBDIR=tmp_path / "job",
+            WARC_DIR=small,
+            REPORT_DIR=tmp_path / "warc",
+            DISK_FREE_MIN="15M",
+        )
+        first, _, second = result.log.partition("exit code 1\n")
+        assert "Traceback" not in first, first[-3000:]
+        last = first.strip().splitlines()[-1]
+        assert last.startswith(f"DISK_FREE_MIN = 15000000: the disk of '{small}' has only ")
+        assert first.count(" ERROR: ") == 1
+        assert "Closing spider (disk_free_min)" in first
+        assert "Resumes with" in second
+        for path in (*kept.glob("*.warc.gz"), *kept.glob("*.cdxj")):
+            path.rename(tmp_path / "warc" / path.name)
+        result.log = second
+        assert_one_crawl(web, result, 0)
 
 
 def test_a_disk_that_is_too_full_at_the_start_gets_no_request(tmp_path: Path) -> None:
