@@ -112,7 +112,8 @@ def lines_of(report: Report) -> list[str]:
     again = f" and {t['later_visits']:,} later visits" if t["later_visits"] else ""
     near = ""
     if t["near_duplicates"]:
-        near = f", {t['near_duplicates']:,} near-duplicates whose links were not followed"
+        copies = counted(int(t["near_duplicates"]), "near-duplicate")
+        near = f", {copies} whose links were not followed"
     later = f"{t['urls_kept_for_a_later_try']:,} kept for a later try"
     lines = [
         f"Crawl {report.folder.crawl}: {report.state.text}",
