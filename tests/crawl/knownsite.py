@@ -91,20 +91,23 @@ class Record:
 
 def records(path: Path) -> list[Record]:
     """All records of a file; each must be a gzip member of its own."""
-    data, found = path.read_bytes(), []
-    rest = data
-    while rest:
-        member = zlib.decompressobj(31)
-        head, _, block = member.decompress(rest).partition(b"\r\n\r\n")
+    data, found, at = path.read_bytes(), [], 0
+    while at < len(data):
+        start, member, record = at, zlib.decompressobj(31), bytearray()
+        while not member.eof:  # in pieces: what is left over is copied
+            piece = data[at : at + (64 << 10)]
+            assert piece
+            record += member.decompress(piece)
+            at += len(piece)
+        at -= len(member.unused_data)
+        head, _, block = bytes(record).partition(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
         assert lines[0] == "WARC/1.1"
         fields = {name.lower(): value.strip() for name, _, value in (
             line.partition(":") for line in lines[1:]
         )}  # fmt: skip
         assert block[int(fields["content-length"]) :] == b"\r\n\r\n"
-        found.append(Record(len(data) - len(rest), fields["warc-type"], fields, block[:-4]))
-        assert member.eof
-        rest = member.unused_data
+        found.append(Record(start, fields["warc-type"], fields, block[:-4]))
     return found
 
 
