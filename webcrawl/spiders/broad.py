@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -22,6 +20,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
+from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.answers import compare, note_signals, page_of
@@ -56,34 +55,13 @@ def project_root() -> Path | None:
     return Path(cfg).parent if cfg else None
 
 
-async def in_daemon(function: Callable[[], T]) -> T:
-    """Run `function` in a daemon thread and return its result.
+def in_daemon(function: Callable[[], T]) -> asyncio.Future[T]:
+    """Run `function` in a daemon thread. Returns a future of its result.
 
     A read of standard input may block forever. The process can end while a daemon thread blocks;
     it would wait for a thread of `asyncio.to_thread`.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def deliver(result: T | None, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast("T", result))
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = function()
-        except Exception as raised:
-            error = raised
-        with suppress(RuntimeError):  # the crawl has ended, and its event loop is closed
-            loop.call_soon_threadsafe(deliver, result, error)
-
-    threading.Thread(target=run, name="seeds", daemon=True).start()
-    return await done
+    return AdaptiveExecutor("seeds").do(function, waits=True)
 
 
 async def portions(source: SeedSource) -> AsyncIterator[list[str]]:

@@ -80,21 +80,15 @@ def counts_of(state: CrawlState, family: str) -> Counter[str]:
 
 def elapsed(log: duckdb.DuckDBPyConnection, state: CrawlState) -> float:
     """Seconds of all runs. The log is newer than the last point if the crawl runs or was killed."""
+    first, logged_time = one(log, "SELECT epoch(min(time)), epoch(max(time)) FROM line")
     if not state.elapsed_s:
-        return logged_s(log)
+        return float(logged_time - first) if first is not None else 0.0
     last = state.points[-1] if state.points else {}
-    (logged_time,) = one(log, "SELECT epoch(max(time)) FROM line")
     try:
         newer_s = float(logged_time or 0.0) - datetime.fromisoformat(last["time"]).timestamp()
     except (KeyError, TypeError, ValueError):  # no series, or no point of ours
         return state.elapsed_s
     return max(state.elapsed_s, float(last["t"]) + newer_s)
-
-
-def logged_s(log: duckdb.DuckDBPyConnection) -> float:
-    """Seconds from the first line to the last; 0.0 for an empty log."""
-    (span_s,) = one(log, "SELECT epoch(max(time)) - epoch(min(time)) FROM line")
-    return float(span_s or 0.0)
 
 
 def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
@@ -118,7 +112,12 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         "funnel",
         ("stage", "meaning", "count", "share_of_extracted"),
         (
-            (letter, meaning, int(counts[name]), _share_of(letter, counts[name], first))
+            (
+                letter,
+                meaning,
+                int(counts[name]),
+                counts[name] / (first or 1) if letter != HOSTS else None,
+            )
             for letter, name, meaning in FUNNEL
             if name in counts
         ),
@@ -253,9 +252,3 @@ def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:
         FROM (SELECT stage, floor(10 * log10(ms) + 1e-9) AS bin FROM ({_MS}))
         GROUP BY stage, bin ORDER BY {_IN_ORDER}, bin""",
     )
-
-
-def _share_of(letter: str, part: float, extracted: float) -> float | None:
-    if letter == HOSTS:
-        return None
-    return part / extracted if extracted else 0.0

@@ -28,11 +28,9 @@ class Table:
         at = self.columns.index(name)
         return [row[at] for row in self.rows()]
 
-    def records(self) -> list[dict[str, Any]]:
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows()]
-
-    def first_records(self, limit: int) -> list[dict[str, Any]]:
-        return [dict(zip(self.columns, row, strict=True)) for row in self.first(limit)]
+    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
+        rows = islice(self.rows(), limit)
+        return [dict(zip(self.columns, row, strict=True)) for row in rows]
 
 
 def listed(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> Table:
