@@ -54,8 +54,8 @@ def check(settings: BaseSettings) -> list[str]:
     """One line for each setting that cannot be used: its name, its value and what is allowed."""
     problems = [
         _problem(name, settings.get(name), why)
-        for name, row in TABLE.items()
-        if (why := row.kind.problem(settings.get(name)))
+        for name, kind in TABLE.items()
+        if (why := kind.problem(settings.get(name)))
     ]
     problems += unusable(settings)
     if problems:

@@ -100,7 +100,7 @@ def _arguments_line(found: Names, name: str, spider: type[Spider]) -> None:
 def _own(settings: BaseSettings) -> set[str]:
     """OWN_NAMES; empty if it cannot be used, which the check of values reports."""
     value = settings.get("OWN_NAMES")
-    return set(read(settings, "OWN_NAMES", list)) if TABLE["OWN_NAMES"].kind.fits(value) else set()
+    return set(read(settings, "OWN_NAMES", list)) if TABLE["OWN_NAMES"].fits(value) else set()
 
 
 @cache
