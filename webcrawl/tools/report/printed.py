@@ -18,12 +18,11 @@ from webcrawl.base.wording import by_reason, counted, printable, size_text
 from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.tools.report.archive import Found, read_archive
 from webcrawl.tools.report.columns import WORDS
-from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page
 from webcrawl.tools.report.report import Report, make_report, open_crawl
 from webcrawl.tools.report.summary import counts_of
-from webcrawl.tools.report.tables import Table, one
+from webcrawl.tools.report.tables import Table, one, write_csv
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 

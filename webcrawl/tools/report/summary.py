@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from http import HTTPStatus
+from typing import Final
 
 import duckdb
 
@@ -137,17 +138,6 @@ def codes(log: duckdb.DuckDBPyConnection) -> Table:
     )
 
 
-def visits(log: duckdb.DuckDBPyConnection) -> Table:
-    """What the visits of pages and sitemaps that were fetched before have found (RECRAWL)."""
-    return queried(
-        log,
-        "visits",
-        """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
-            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
-        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
-    )
-
-
 def reasons(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
     """Why URLs were lost: those that had a turn, and links that were refused before."""
     rows = log.execute(
@@ -219,10 +209,6 @@ _MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM line WHERE dns_ms > 0
 _IN_ORDER = "list_position(['dns', 'connect', 'first_byte', 'total'], stage)"
 
 
-def latency(log: duckdb.DuckDBPyConnection) -> Table:
-    return queried(log, "latency", f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}")
-
-
 def quantiles_sql(by: str, value: str, rows: str) -> str:
     """Count, mean, extremes and QUANTILES of `value` by `by`, of the query `rows`.
 
@@ -242,13 +228,16 @@ def quantiles_sql(by: str, value: str, rows: str) -> str:
         GROUP BY {by}"""
 
 
-def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:
-    """Ten bins per decade."""
-    return queried(
-        log,
-        "latency_distribution",
-        f"""SELECT stage, 10 ** (bin / 10) AS from_ms, 10 ** ((bin + 1) / 10) AS below_ms,
-            count(*) AS times
+# The queries of the other figures, by name.
+TABLES: Final = {
+    # What the visits of pages and sitemaps that were fetched before have found (RECRAWL).
+    "visits": """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
+            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
+        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
+    "latency": f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}",
+    # Ten bins per decade.
+    "latency_distribution": f"""SELECT stage, 10 ** (bin / 10) AS from_ms,
+            10 ** ((bin + 1) / 10) AS below_ms, count(*) AS times
         FROM (SELECT stage, floor(10 * log10(ms) + 1e-9) AS bin FROM ({_MS}))
         GROUP BY stage, bin ORDER BY {_IN_ORDER}, bin""",
-    )
+}

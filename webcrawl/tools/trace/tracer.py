@@ -109,8 +109,7 @@ class Tracer:
             self._parse_page(exchange)
         elif exchange.status in REDIRECTS:
             target = redirect_target(_last(exchange, b"location"), url)
-            self._lines.begin("Redirecting")
-            self._lines.end(f"to {target}" if target else "to no usable Location")
+            self._lines.step("Redirecting", f"to {target or 'no usable Location'}")
         self._lines.write(f"\n-----\n{head_lines(exchange.head)}")
         return target
 
@@ -131,13 +130,11 @@ class Tracer:
         problem, content_bytes = exchange.decode_problem, len(without_chunks(exchange))
         codings = b", ".join(codings_of(exchange.headers)) if exchange.body else b""
         ending = f", {printable(problem)}" if problem else ""
-        self._lines.begin("Dechunking")
         sizes = f"body size was {len(exchange.body)}, now {content_bytes}"
-        self._lines.end(sizes + ("" if codings else ending))
+        self._lines.step("Dechunking", sizes + ("" if codings else ending))
         if codings:
-            self._lines.begin(f"Decoding {printable(text_of(codings))}")
-            sizes = f"body size was {content_bytes}, now {len(exchange.payload)}"
-            self._lines.end(sizes + ending)
+            sizes = f"body size was {content_bytes}, now {len(exchange.payload)}{ending}"
+            self._lines.step(f"Decoding {printable(text_of(codings))}", sizes)
 
     def _parse_page(self, exchange: Exchange) -> None:
         settings = self._settings
@@ -197,8 +194,7 @@ class Tracer:
             if not isinstance(answer, Redirects):
                 return answer, exchange
             url, redirects = answer.url, redirects + 1
-            self._lines.begin("Redirecting")
-            self._lines.end(f"to {url}")
+            self._lines.step("Redirecting", f"to {url}")
 
     async def _by_rules(self, url: str, body: bytes) -> tuple[bool, str]:
         """Whether the rules in `body` allow `url`, and why."""
