@@ -33,7 +33,7 @@ from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.frontier.lease import Link, Text
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.items import Page
-from webcrawl.parse.body import BodyReader, Parsed
+from webcrawl.parse.body import About, BodyReader, Parsed
 from webcrawl.parse.charset import PRESCAN_BYTES, sniff
 from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.maintext import digest
@@ -272,11 +272,14 @@ class BroadSpider(Spider):
         body, bodies = response.body, self.bodies
         # Deviation: browsers sniff; HTML is their usual guess.
         content_type = _content_type(response) or "text/html"
-        about = content_type, page.url, _x_robots_tag(response), _refresh(exchange), is_sampled
+        robots = b"\n".join(dict.get(response.headers, b"X-Robots-Tag", ()))  # all, in lines
+        about = About(
+            *(content_type, page.url, robots.decode("latin-1"), _refresh(exchange), is_sampled)
+        )
         try:
             if bodies.reads_quickly(body, page.content_type or "text/html"):
-                return bodies.read(body, *about)
-            return await self._read_large(response, host_of(page.url), body, *about)
+                return bodies.read(body, about)
+            return await self._read_large(response, body, about)
         except CloseSpider:
             raise
         except Exception as error:
@@ -284,12 +287,12 @@ class BroadSpider(Spider):
         parsed = ParsedPage(sniff(body[:PRESCAN_BYTES], content_type))
         return Parsed(parsed, digest(body) if bodies.options.revisits else None)
 
-    async def _read_large(self, response: Response, host: str, *what: Any) -> Parsed:
+    async def _read_large(self, response: Response, body: bytes, about: About) -> Parsed:
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
         self._link_rich.discard(page_fetch)  # a page that a user reads twice does not hold itself
         try:
-            parsed = await self.large_bodies.read(host, *what)
+            parsed = await self.large_bodies.read(host_of(about.url), body, about)
         except GivenUp:
             page_fetch.unarchived = True  # the next run fetches it again
             raise CloseSpider("shutdown") from None
@@ -318,11 +321,6 @@ def _content_type(response: Response) -> str:
     # By the key as Scrapy keeps it: `Headers.get` takes three times as long.
     values: list[bytes] = dict.get(response.headers, b"Content-Type", [])
     return values[-1].decode("latin-1") if values else ""
-
-
-def _x_robots_tag(response: Response) -> str:
-    """All headers of that name, in lines."""
-    return b"\n".join(dict.get(response.headers, b"X-Robots-Tag", ())).decode("latin-1")
 
 
 def _refresh(exchange: Exchange) -> str:

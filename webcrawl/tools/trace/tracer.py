@@ -31,7 +31,7 @@ from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.fetch.requesthead import split_url
-from webcrawl.parse.body import BodyReader
+from webcrawl.parse.body import About, BodyReader
 from webcrawl.parse.jointrules import decision
 from webcrawl.parse.ownersignals import bounded, header_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
@@ -142,14 +142,13 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            reader = BodyReader(reading_from(settings))
-            page = reader.read(
-                exchange.payload,
+            about = About(
                 _last(exchange, b"content-type").decode("latin-1") or "text/html",
                 exchange.url,
                 x_robots_tag.decode("latin-1"),
                 _last(exchange, b"refresh").decode("latin-1"),
-            ).page
+            )
+            page = BodyReader(reading_from(settings)).read(exchange.payload, about).page
         except Exception as error:  # of a user's own parser (PARSERS)
             fail(f"an exception of its parser: {printable(repr(error))}")
         took = ms(time.monotonic() - began)
