@@ -23,9 +23,8 @@ from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
 from webcrawl.frontier.overview import Overview, QueuedHost, SlowHost
 from webcrawl.frontier.store import StoreError
-from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
-from webcrawl.live.processstat import process_stats
+from webcrawl.live.machine import DiskUse, process_stats
 from webcrawl.live.rates import Rates
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts, whole_values

@@ -13,8 +13,7 @@ from webcrawl.tools import command
 from webcrawl.tools.progress import bar_of_bytes
 from webcrawl.tools.stored import NoStoreError, size_of
 from webcrawl.tools.wacz.captures import DamagedError
-from webcrawl.tools.wacz.files import WaczError, warc_files
-from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, make_wacz
+from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, WaczError, make_wacz, warc_files
 from webcrawl.warc.earlierlines import EarlierError
 
 
