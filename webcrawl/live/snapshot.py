@@ -69,7 +69,11 @@ class Snapshots:
         speed = whole["pages_per_s"] if whole else pages_per_s  # to the target
         left = max(target - frontier.crawled, 0)
         return {
-            **self._identity(),
+            "crawl": crawl.crawl_id,
+            "spider": self._crawler.spider.name if self._crawler.spider else "",
+            "version": __version__,
+            "pid": os.getpid(),
+            "processes": self._processes,
             "state": crawl.state,
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
@@ -103,15 +107,6 @@ class Snapshots:
             "levels": levels(whole.counters),
         }
         return whole_values(whole) | figures
-
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "crawl": self._crawl.crawl_id,
-            "spider": self._crawler.spider.name if self._crawler.spider else "",
-            "version": __version__,
-            "pid": os.getpid(),
-            "processes": self._processes,
-        }
 
     def _stages(self, counters: Counters) -> list[dict[str, Any]]:
         requests_max, _ = self._limits

@@ -78,9 +78,7 @@ def domain_of(text: str) -> str:
     if not text:
         return ""
     url = None if set(text) & set("/:@?#\\ ") else canonicalize(f"http://{text}/")
-    if url is None:
-        raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
-    host = host_of(url).rstrip(".")
+    host = host_of(url).rstrip(".") if url is not None else ""
     if not re.fullmatch(r"[\w.-]+", host):
         raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
     return host

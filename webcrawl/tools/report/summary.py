@@ -11,7 +11,7 @@ from typing import Final
 import duckdb
 
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.tools.report.state import FUNNEL, HOSTS, CrawlState, levels_found
+from webcrawl.tools.report.state import FUNNEL, HOSTS, CrawlState
 from webcrawl.tools.report.tables import Row, Table, listed, one, queried
 
 NONE = "(none)"
@@ -184,7 +184,7 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         ).fetchall()
     }
     waiting = dict(log.execute("SELECT level, count(*) FROM waiting GROUP BY level").fetchall())
-    found = levels_found(state.counts)
+    found = counts_of(state, "levels/found")
 
     def rows() -> Iterator[Row]:
         for level in range(1, MAX_LEVEL + 1):
@@ -193,7 +193,7 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
                 left = waiting.get(level, 0)
                 yield level, fetched + dropped + left, fetched, dropped, left
             elif found:
-                left = max(0, found.get(level, 0) - fetched - dropped)
+                left = max(0, found[str(level)] - fetched - dropped)
                 yield level, fetched + dropped + left, fetched, dropped, left
             else:
                 yield level, None, fetched, dropped, None

@@ -131,7 +131,9 @@ def make_wacz(
             cdxjs = _read(warcs, captures, folder, progress)
             bytes_of_pages = map(captures.pages_bytes, range(len(warcs)))
             sizes = [_size(*each) for each in zip(warcs, cdxjs, bytes_of_pages, strict=True)]
-            about, parts = _about(captures), _cut(sizes, size_max)
+            texts = {"title": captures.title, "description": captures.description}
+            about = {"created": _created(captures)} | {k: v for k, v in texts.items() if v}
+            parts = _cut(sizes, size_max)
             names = _names(output, len(parts))
             made = []
             for numbers, name in zip(parts, names, strict=True):
@@ -251,11 +253,6 @@ def _collection(parts: list[Part], about: dict[str, Any]) -> dict[str, Any]:
     ]
     head = {"profile": "multi-wacz-package", "software": SOFTWARE}
     return head | about | {"resources": resources}
-
-
-def _about(captures: Captures) -> dict[str, Any]:
-    about = {"title": captures.title, "description": captures.description}
-    return {"created": _created(captures)} | {k: v for k, v in about.items() if v}
 
 
 def _created(captures: Captures) -> str:
