@@ -26,7 +26,6 @@ from webcrawl.fetch.request import Limits
 from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
-from webcrawl.parse.page import XML_TYPES
 from webcrawl.scope import refused_ports
 
 # Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
@@ -160,12 +159,6 @@ def pairs(headers: Headers) -> WireHeaders:
 def content_type_test(settings: BaseSettings) -> Wants:
     """A test of media types: whether CONTENT_TYPES wants the body of an answer."""
     return media_type_test(read(settings, "CONTENT_TYPES", list))
-
-
-def wants_feeds(settings: BaseSettings) -> bool:
-    """Whether CONTENT_TYPES names a type of feeds: only then are the feeds of a page links."""
-    wants = content_type_test(settings)
-    return any(wants(200, [(b"content-type", each.encode())]) for each in XML_TYPES)
 
 
 def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
