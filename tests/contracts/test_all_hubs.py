@@ -19,6 +19,7 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Lease, Returned
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub import client
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 
@@ -28,8 +29,9 @@ NOW = 1_000.0  # the clock of `Machines`
 
 
 @pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
+def quiet(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.CRITICAL, "webcrawl.cluster")
+    monkeypatch.setattr(client, "BATCH_S", 0.0)
 
 
 class Crawl:
