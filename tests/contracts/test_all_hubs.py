@@ -19,7 +19,6 @@ from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Lease, Returned
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub import client
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 
@@ -29,9 +28,8 @@ NOW = 1_000.0  # the clock of `Machines`
 
 
 @pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "webcrawl.cluster")
-    monkeypatch.setattr(client, "BATCH_S", 0.0)
 
 
 class Crawl:
@@ -248,7 +246,7 @@ async def test_a_hub_whose_store_fails_stops_no_fetcher(
     async def fail(*args: Any) -> list[Lease]:
         raise StoreError("no space left")
 
-    monkeypatch.setattr(crawl.hubs[1].server._frontier, "acquire", fail)
+    monkeypatch.setattr(crawl.hubs[1].server.local, "acquire", fail)
     assert await crawl.acquire() == [], "they are judged again"
     assert await crawl.acquire() == ["a"]
     assert not crawl.fetcher._hubs[1].frontier.is_connected, "until the next tick"

@@ -223,7 +223,7 @@ async def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
     await pair.remote.put(links(1), 100.0)
     await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
     await server.close()
-    assert not server._frontier._state._leases
+    assert not server.local._state._leases
     await pair.member.disconnected.wait()
     with pytest.raises(StoreError, match="the first process has ended"):
         await pair.remote.acquire(100.0, 1)
@@ -342,7 +342,7 @@ async def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pag
     await server.put(pages, 100.0)
     first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
     await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
-    assert server.supply >= 4
+    assert server.local.supply >= 4
     assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
     assert server.next_at(Lane.ADMISSIONS) == float("inf")
     leases = await server.acquire(100.0, 4)

@@ -79,7 +79,7 @@ class Hub:
             number=claim.number,
         )
         self._ownership = config.ownership_from(
-            *(settings, self._bus, record, claim.number), is_new=not server.resumed
+            *(settings, self._bus, record, claim.number), is_new=not server.local.resumed
         )
         self._service = HubService(
             *(self._bus, self._ownership, sessions, several.peers if several is not None else None),
@@ -87,8 +87,7 @@ class Hub:
             refuse=self._refuse,
             clock=time.monotonic,
         )
-        local = server.behind
-        assert isinstance(local, LocalFrontier)
+        local = server.local
         if several is not None:
             self._join_others(several, local)
         self._checkpoints = crawl.checkpoints = config.checkpoints_from(

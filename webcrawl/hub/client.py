@@ -1,9 +1,9 @@
 """The frontier as a worker has it: each call goes to the first process over a socket.
 
 Calls go in messages, BATCH_S apart at least, and the results of each come back in one: the messages
-of a page cost more than its calls. Each message carries the changes of this process's counters. Each answer carries the values that are read
-without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next answer, so
-a caller that waits for a change must poll.
+of a page cost more than its calls. Each message carries the changes of this process's counters.
+Each answer carries the values that are read without a call (`next_at`, `is_finished`, `has_spare`).
+They do not change until the next answer, so a caller that waits for a change must poll.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
         log_folder = None if build.is_debugging(crawler) else build.report_folder(settings)
         several = crawl_of(crawler).several
         frontier = build.frontier_from(settings, scope, rules, several, log_folder)
-        frontier.orders = orders = _obey(frontier.commands, frontier, scope)
+        frontier.orders = orders = _obey(frontier.local.commands, frontier, scope)
     except (StoreError, ScopeError) as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:
