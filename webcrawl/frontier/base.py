@@ -99,6 +99,11 @@ class Policy:
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
 
+    @property
+    def limits_ways(self) -> bool:
+        """Whether `refuses_way` may refuse a link that no redirect led to."""
+        return self.rules is not None or self.depth_max > 0
+
     def refuses_way(self, link: Link) -> Literal["deny", "depth", "redirects", ""]:
         """The limit that the hops to `link` exceed, or "deny".
 
@@ -195,7 +200,7 @@ class Frontier(ABC):
     has_requisites -- a requisite that goes before pages (`requisites.is_first`) is the next link of
         a host in memory, or is leased
     crawl_id -- of the crawl, the same in all its runs
-    target -- pages to be answered; 0: no target, or a worker process
+    goal -- pages that the whole crawl is to answer; 0: no target, or a worker process
     """
 
     counters: Counters
@@ -206,12 +211,7 @@ class Frontier(ABC):
     is_met: bool = False
     has_requisites: bool = False
     crawl_id: str = ""
-    target: int = 0
-
-    @property
-    def goal(self) -> int:
-        """The target of the whole crawl: on several machines `target` is of this one."""
-        return self.target
+    goal: int = 0
 
     @property
     def crawled(self) -> int:
