@@ -16,6 +16,7 @@ from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub import client
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
@@ -137,6 +138,25 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
     await pair.die()
     assert pair.heard == [("finished", {"items": 3}), 0]
+
+
+async def test_the_last_message_comes_behind_calls_that_wait_to_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(1), 100.0)
+    await resolve(pair.remote)
+    (lease,) = await pair.remote.acquire(100.0, 9)
+    monkeypatch.setattr(client, "BATCH_S", 9.0)
+    pump = asyncio.create_task(pair.remote.release([(lease, answer(lease, 100.0))], 100.0))
+    await asyncio.sleep(0)
+    pump.cancel()
+    pair.remote.exit("finished", {})
+    await pair.member.ended.wait()
+    await pair.member.close()
+    assert server.counters.crawled == 1
+    await pair.die()
 
 
 async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:

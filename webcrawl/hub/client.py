@@ -178,6 +178,7 @@ class RemoteFrontier(ClientFrontier):
 
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message: the reason of the exit, and the stats to add to the crawl's."""
+        self._flush()
         sent: dict[str, int | str] = {}
         for name, value in stats.items():
             if type(value) is str:
