@@ -246,7 +246,7 @@ async def test_a_hub_whose_store_fails_stops_no_fetcher(
     async def fail(*args: Any) -> list[Lease]:
         raise StoreError("no space left")
 
-    monkeypatch.setattr(crawl.hubs[1].server._frontier, "acquire", fail)
+    monkeypatch.setattr(crawl.hubs[1].server.local, "acquire", fail)
     assert await crawl.acquire() == [], "they are judged again"
     assert await crawl.acquire() == ["a"]
     assert not crawl.fetcher._hubs[1].frontier.is_connected, "until the next tick"

@@ -17,6 +17,7 @@ from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub import client
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
@@ -141,6 +142,25 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     assert pair.heard == [("finished", {"items": 3}), 0]
 
 
+async def test_the_last_message_comes_behind_calls_that_wait_to_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(1), 100.0)
+    await resolve(pair.remote)
+    (lease,) = await pair.remote.acquire(100.0, 9)
+    monkeypatch.setattr(client, "BATCH_S", 9.0)
+    pump = asyncio.create_task(pair.remote.release([(lease, answer(lease, 100.0))], 100.0))
+    await asyncio.sleep(0)
+    pump.cancel()
+    pair.remote.exit("finished", {})
+    await pair.member.ended.wait()
+    await pair.member.close()
+    assert server.counters.crawled == 1
+    await pair.die()
+
+
 async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
     """CloseSpider takes any object as a reason, and stats any name and number."""
     pair = Pair(served())
@@ -176,7 +196,7 @@ async def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
     await pair.remote.put(links(1), 100.0)
     await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
     await server.close()
-    assert not server._frontier._state._leases
+    assert not server.local._state._leases
     await pair.member.disconnected.wait()
     with pytest.raises(StoreError, match="the first process has ended"):
         await pair.remote.acquire(100.0, 1)
@@ -296,7 +316,7 @@ async def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pag
     await server.put(pages, 100.0)
     first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
     await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
-    assert server.supply >= 4
+    assert server.local.supply >= 4
     assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
     assert server.next_at(Lane.ADMISSIONS) == float("inf")
     leases = await server.acquire(100.0, 4)

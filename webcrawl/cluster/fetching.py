@@ -103,6 +103,7 @@ class HubFrontier(RemoteFrontier):
         self.bus = bus
         bus.on_lost = self.end_session
         self.number = number
+        self._subject = hub_subject(number)
         self._hub = "the hub" if brief.hubs == 1 else f"hub {number}"
         self._clock = clock
         self._fetcher = fetcher
@@ -139,7 +140,7 @@ class HubFrontier(RemoteFrontier):
         return Stream(self._send, self._clock)
 
     def _send(self, message: ToHub) -> None:
-        self.bus.publish(hub_subject(self.number), encode(message))
+        self.bus.publish(self._subject, encode(message))
 
     # Calls
 
@@ -302,7 +303,7 @@ class HubFrontier(RemoteFrontier):
                 self._begin_again()
 
     def _receive(self, packet: Packet) -> None:
-        had_session = self.is_connected
+        had_session = self._stream.session
         try:
             self._stream.receive(packet)
         except Exception as error:  # of the message, or our own in carrying it out
@@ -312,7 +313,7 @@ class HubFrontier(RemoteFrontier):
             self.end_session()
             self._end_crawl(CHANGED)
             return
-        if had_session and not self.is_connected:  # a gap
+        if had_session and not self._stream.session:  # a gap
             self._begin_again()
 
     def _begin_again(self) -> None:

@@ -1,9 +1,9 @@
 """The frontier as a worker has it: each call goes to the first process over a socket.
 
-All calls of one turn of the event loop go in one message, and their results come back in one. Each
-message carries the changes of this process's counters. Each answer carries the values that are read
-without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next answer, so
-a caller that waits for a change must poll.
+Calls go in messages, BATCH_S apart at least, and the results of each come back in one: the messages
+of a page cost more than its calls. Each message carries the changes of this process's counters.
+Each answer carries the values that are read without a call (`next_at`, `is_finished`, `has_spare`).
+They do not change until the next answer, so a caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ logger = logging.getLogger(__name__)
 
 MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
+# Between two messages with calls. A page has two calls, and each process some hundred pages a
+# second. So much later a page ends, and its host may be asked again.
+BATCH_S = 0.02
 
 
 class FailedElsewhereError(StoreError):
@@ -111,10 +114,11 @@ class RemoteFrontier(ClientFrontier):
         self._tracked = Tracked(self.counters)
         self._changes = self._tracked.changes  # since the last message
         self._keys: dict[Lease, int] = {}
-        self._calls: list[Call] = []  # of this turn of the event loop, not sent yet
+        self._calls: list[Call] = []  # not sent yet
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
         self._sent = 0  # messages with calls
+        self._flushed_at = 0.0  # the last of them, by the event loop's clock
         self._next_at = (0.0, 0.0, inf)  # by lane
         self._is_finished = False
         self._end_reason = ""
@@ -174,6 +178,7 @@ class RemoteFrontier(ClientFrontier):
 
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message: the reason of the exit, and the stats to add to the crawl's."""
+        self._flush()
         sent: dict[str, int | str] = {}
         for name, value in stats.items():
             if type(value) is str:
@@ -192,7 +197,7 @@ class RemoteFrontier(ClientFrontier):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         if not self._calls:
-            loop.call_soon(self._flush)
+            loop.call_at(max(loop.time(), self._flushed_at + BATCH_S), self._flush)
         self._calls.append(call)
         self._futures.append(future)
         return await future
@@ -203,6 +208,9 @@ class RemoteFrontier(ClientFrontier):
 
     def _flush(self) -> None:
         calls, futures = self._calls, self._futures
+        if not calls:  # they were given up
+            return
+        self._flushed_at = asyncio.get_running_loop().time()
         self._calls, self._futures = [], []
         self._sent += 1
         self._unanswered[self._sent] = futures
