@@ -95,6 +95,8 @@ class Driver:
 
     async def give_back(self, lease: Lease, outcome: Outcome) -> None:
         await self.frontier.release([(lease, outcome)], self.now)
+        if isinstance(self.frontier, ClientFrontier):
+            await self.frontier.close()  # waits until the release is carried out
 
     def wait(self) -> bool:
         """Let time pass until a host may be ready; False if no host ever will."""

@@ -17,7 +17,6 @@ from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
-from webcrawl.hub import client
 from webcrawl.hub.client import MAIN_PROCESS_GONE, RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
@@ -91,6 +90,8 @@ async def test_two_processes_share_one_frontier() -> None:
     for frontier, taken in zip((one, two, server), leases, strict=True):
         assert not frontier.is_finished()
         await frontier.release([(lease, answer(lease, 101.0)) for lease in taken], 101.0)
+    await one.close()
+    await two.close()
     assert server.is_finished()
     assert server.counters.crawled == 6
     assert await two.acquire(102.0, 1) == []
@@ -131,6 +132,7 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     pair.remote.counters.under_way = 5
     pair.remote.counters.stage_under_way["page"] = 4
     await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
+    await pair.remote.close()
     assert server.counters.under_way == 5
     assert server.counters.stage_under_way == {"page": 4}
     pair.remote.exit("finished", {"items": 3})
@@ -142,22 +144,21 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     assert pair.heard == [("finished", {"items": 3}), 0]
 
 
-async def test_the_last_message_comes_behind_calls_that_wait_to_be_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_last_message_comes_behind_calls_that_wait_to_be_sent() -> None:
     server = served()
     pair = Pair(server)
     await pair.remote.put(links(1), 100.0)
     await resolve(pair.remote)
     (lease,) = await pair.remote.acquire(100.0, 9)
-    monkeypatch.setattr(client, "BATCH_S", 9.0)
-    pump = asyncio.create_task(pair.remote.release([(lease, answer(lease, 100.0))], 100.0))
+    other = asyncio.create_task(pair.remote.put(links(2), 100.0))
     await asyncio.sleep(0)
-    pump.cancel()
+    await asyncio.sleep(0)  # it is sent
+    await pair.remote.release([(lease, answer(lease, 100.0))], 100.0)
     pair.remote.exit("finished", {})
     await pair.member.ended.wait()
     await pair.member.close()
     assert server.counters.crawled == 1
+    await other
     await pair.die()
 
 
@@ -260,6 +261,7 @@ async def test_a_page_is_leased_only_if_it_may_count() -> None:
     assert await server.acquire(100.0, 9) == await pair.remote.acquire(100.0, 9) == []
     assert server.next_at() == pair.remote.next_at() == float("inf")
     await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
+    await pair.remote.close()
     assert await server.acquire(101.0, 9) == [], "it counts"
     await server.release([(ours[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
     more = await server.acquire(110.0, 9)
@@ -302,6 +304,7 @@ async def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_other
     assert pair.remote.has_spare, "a heartbeat is enough"
     beating.cancel()
     await pair.remote.release([(leases[0], Returned())], began_at)
+    await pair.remote.close()
     assert not pair.remote.has_spare, "there is room"
     server.target = 3
     assert len(await server.acquire(began_at + 9.0, 9)) == 2
@@ -344,6 +347,7 @@ async def test_the_target_can_be_lowered_to_what_is_answered_and_leased() -> Non
     assert await pair.remote.acquire(101.0, 9) == []
     await server.release([(each, answer(each, 101.0)) for each in ours[1:]], 101.0)
     await pair.remote.release([(each, answer(each, 101.0)) for each in theirs], 101.0)
+    await pair.remote.close()
     assert (server.counters.crawled, server.is_met) == (5, True)
     await pair.die()
 

@@ -173,16 +173,29 @@ class HubFrontier(RemoteFrontier):
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
         given_up = [each for each in done if each[0] not in self._keys]
+        if known:
+            await super().release(known, now)
         if given_up:
             self.on_renewed()  # the links of a lease that was given up go nowhere
-        if known:
-            stream = self._stream
-            await super().release(known, now)
-            if stream is not self._stream:  # the hub may have got them, or not
-                given_up += known
-            self._leave_hub()
+            self._start(self._log_if_lost(given_up))
+
+    async def _released(
+        self, answer: asyncio.Future[None], done: Sequence[tuple[Lease, Outcome]]
+    ) -> None:
+        try:
+            await answer
+        except StreamOverError:  # the hub may have got them, or not
+            await self._log_if_lost(done)
+        else:
+            self._forget_taken(done)
+        self._leave_hub()
+
+    async def _log_if_lost(self, given_up: Sequence[tuple[Lease, Outcome]]) -> None:
         for warc, lines in lines_of_outcomes(given_up, time.time()).items():
             await self.log_if_lost(warc, lines)
+        self._forget_taken(given_up)
+
+    def _forget_taken(self, done: Sequence[tuple[Lease, Outcome]]) -> None:
         for lease, _ in done:
             self._taken.pop(lease, None)
 

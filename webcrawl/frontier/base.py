@@ -239,7 +239,11 @@ class Frontier(ABC):
 
     @abstractmethod
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        """Give leases back, each with an outcome of its step. KeyError for an unknown lease."""
+        """Give leases back, each with an outcome of its step. KeyError for an unknown lease.
+
+        A frontier in another process may carry it out later, before the next call. The next
+        `acquire`, or `close`, raises what goes wrong.
+        """
 
     @abstractmethod
     async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:

@@ -1,7 +1,8 @@
 """The frontier as a worker has it: each call goes to the first process over a socket.
 
-Calls go in messages, BATCH_S apart at least, and the results of each come back in one: the messages
-of a page cost more than its calls. Each message carries the changes of this process's counters.
+A message has the first call, or all that came while the message before was under way (as of bytes,
+RFC 896): the messages of a page cost more than its calls. The results of each come back in one.
+Each message carries the changes of this process's counters.
 Each answer carries the values that are read without a call (`next_at`, `is_finished`, `has_spare`).
 They do not change until the next answer, so a caller that waits for a change must poll.
 """
@@ -57,9 +58,6 @@ logger = logging.getLogger(__name__)
 
 MAIN_PROCESS_GONE = "main_process_gone"  # why this process's crawl ends
 HEARTBEAT_S = 1.0
-# Between two messages with calls. A page has two calls, and each process some hundred pages a
-# second. So much later a page ends, and its host may be asked again.
-BATCH_S = 0.02
 
 
 class FailedElsewhereError(StoreError):
@@ -118,7 +116,8 @@ class RemoteFrontier(ClientFrontier):
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
         self._sent = 0  # messages with calls
-        self._flushed_at = 0.0  # the last of them, by the event loop's clock
+        self._releasing: set[asyncio.Task[None]] = set()  # releases that are not answered
+        self._failure: BaseException | None = None  # of one of them
         self._next_at = (0.0, 0.0, inf)  # by lane
         self._is_finished = False
         self._end_reason = ""
@@ -134,6 +133,8 @@ class RemoteFrontier(ClientFrontier):
         return accepted
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        """Raises the error of an earlier `release`, too."""
+        self._raise_failure()
         leases = []
         for key, lease in (await self._call(Acquire(now, limit, lane))).leases:
             self._keys[lease] = key
@@ -141,8 +142,29 @@ class RemoteFrontier(ClientFrontier):
         return leases
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        """Does not wait for the answer: so an `acquire` after it goes in the same message."""
         keyed = [(self._keys.pop(lease), outcome) for lease, outcome in done]
-        await self._call(Release(keyed, now))
+        self._start(self._released(self._post(Release(keyed, now)), done))
+
+    async def _released(
+        self, answer: asyncio.Future[None], done: Sequence[tuple[Lease, Outcome]]
+    ) -> None:
+        await answer
+
+    def _start(self, releasing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(releasing)
+        self._releasing.add(task)
+        task.add_done_callback(self._on_released)
+
+    def _on_released(self, task: asyncio.Task[None]) -> None:
+        self._releasing.discard(task)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            error, self._failure = self._failure, None
+            raise error
 
     async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         try:
@@ -161,7 +183,13 @@ class RemoteFrontier(ClientFrontier):
         return self._is_finished and not self._unanswered and not self._calls
 
     async def close(self) -> None:
-        """Does nothing: the frontier continues without this process. `exit` is the last message."""
+        """Wait until all releases are answered: the frontier continues without this process.
+
+        `exit` is the last message.
+        """
+        while self._releasing:
+            await asyncio.wait(self._releasing)
+        self._raise_failure()
 
     # The life of this process
 
@@ -191,16 +219,20 @@ class RemoteFrontier(ClientFrontier):
     # Messages
 
     async def _call(self, call: Call) -> Any:
+        return await self._post(call)
+
+    def _post(self, call: Call) -> asyncio.Future[Any]:
+        """The answer to `call`, which is sent at once or with others."""
         if self._is_lost:
             raise StoreError("the first process has ended")
         self._open()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        if not self._calls:
-            loop.call_at(max(loop.time(), self._flushed_at + BATCH_S), self._flush)
+        if not self._calls and not self._unanswered:
+            loop.call_soon(self._flush)
         self._calls.append(call)
         self._futures.append(future)
-        return await future
+        return future
 
     def _open(self) -> None:
         if self._opening is None:
@@ -210,7 +242,6 @@ class RemoteFrontier(ClientFrontier):
         calls, futures = self._calls, self._futures
         if not calls:  # they were given up
             return
-        self._flushed_at = asyncio.get_running_loop().time()
         self._calls, self._futures = [], []
         self._sent += 1
         self._unanswered[self._sent] = futures
@@ -245,6 +276,7 @@ class RemoteFrontier(ClientFrontier):
             case Answers(number, answers, status):
                 self._update(status)
                 self._resolve(number, answers)
+                asyncio.get_running_loop().call_soon(self._flush)
 
     async def _steer(self, number: int, orders: Orders) -> None:
         try:

@@ -40,7 +40,7 @@ from webcrawl.warc.records import Original
 
 FINISHED: Final = "finished"  # why a crawl ends by itself
 
-_HEAD_START_S = 0.05  # an `acquire` of a served process may wait for `client.BATCH_S`
+_HEAD_START_S = 0.02
 _LONG_HEAD_START_S = 0.5
 _NO_TARGET = 1 << 62
 _LAST_S = 1.0  # nothing leased for so long: the target waits for its last pages
