@@ -160,8 +160,8 @@ class RemoteMachine(Machine):
         stream = remote._stream
         self._unsure[lease] = self.held.pop(lease)
         await self.frontier.release([(lease, outcome)], now())
-        if isinstance(self.remote, AllHubs) and (calls := set(self.remote._hubs[number].calls)):
-            await asyncio.wait(calls)
+        if answers := set(remote._releasing):
+            await asyncio.wait(answers)
         is_sure = stream is remote._stream and not remote._gives_up
         if is_sure and lease in self._unsure:
             del self._unsure[lease]
