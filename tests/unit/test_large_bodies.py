@@ -17,7 +17,7 @@ from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.parse import largebodies
-from webcrawl.parse.body import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
+from webcrawl.parse.body import QUICK_BYTES_OF_OTHERS, About, BodyReader, Options, Parsed
 from webcrawl.parse.bodymessages import PageTask
 from webcrawl.parse.largebodies import GivenUp, LargeBodies
 from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
@@ -35,14 +35,14 @@ class FakeProcess:
         self.goes_on = asyncio.Semaphore(0)
 
     async def read(self, task: PageTask, body: bytes) -> Parsed:
-        self.read_urls.append(task.url)
+        self.read_urls.append(task.about.url)
         on = asyncio.ensure_future(self.goes_on.acquire())
         killed = asyncio.ensure_future(self.is_killed.wait())
         await asyncio.wait((on, killed), return_when=asyncio.FIRST_COMPLETED)
         if self.is_killed.is_set():
             raise EOFError
         killed.cancel()
-        return BodyReader(Options()).read(body, task.content_type, task.url, "")
+        return BodyReader(Options()).read(body, task.about)
 
     def kill(self) -> None:
         self.is_killed.set()
@@ -59,7 +59,7 @@ def pages_with(process: FakeProcess, is_full: Callable[[], bool] = lambda: False
 
 def asked(pages: LargeBodies, host: str, size: int = 1000) -> asyncio.Task[Any]:
     body = b"x" * size
-    return asyncio.create_task(pages.read(host, body, "text/html", f"http://{host}/", ""))
+    return asyncio.create_task(pages.read(host, body, About("text/html", f"http://{host}/")))
 
 
 async def turn() -> None:

@@ -37,8 +37,10 @@ def add_epilog(parser: argparse.ArgumentParser) -> None:
 
 
 def _setting(name: str) -> str:
-    """A setting and its meaning, laid out as argparse lays out an option."""
-    meaning = TABLE[name].meaning.replace("`", "").replace("**", "")
+    """A setting, its use and what is allowed, laid out as argparse lays out an option."""
+    use = f"{MOST_USED[name].replace('`', '')} ({TABLE[name].allowed})"
     column = " " * _INDENT
-    text = fill(meaning, _WIDTH, initial_indent=column, subsequent_indent=column)
-    return name.ljust(_INDENT) + text.lstrip()
+    return (
+        name.ljust(_INDENT)
+        + fill(use, _WIDTH, initial_indent=column, subsequent_indent=column).lstrip()
+    )

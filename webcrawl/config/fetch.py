@@ -5,8 +5,6 @@ Pages use them, and the robots.txt and HEAD requests beside the pages.
 
 from __future__ import annotations
 
-import logging
-import os
 import ssl
 import sys
 from pathlib import Path
@@ -30,8 +28,6 @@ from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
 from webcrawl.parse.page import XML_TYPES
 from webcrawl.scope import refused_ports
-
-logger = logging.getLogger(__name__)
 
 # Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
 ACCEPT_ENCODING = b"gzip, deflate"
@@ -173,7 +169,7 @@ def wants_feeds(settings: BaseSettings) -> bool:
 
 
 def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
-    """The crawler's TLS context, limited by Scrapy's settings; obeys SSLKEYLOGFILE."""
+    """The crawler's TLS context, limited by Scrapy's settings."""
     context = client_context(verify=read(settings, "DOWNLOAD_VERIFY_CERTIFICATES", bool))
     for name, bound in (
         ("DOWNLOAD_TLS_MIN_VERSION", "minimum_version"),
@@ -187,10 +183,4 @@ def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
     ciphers = settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]
     if ciphers and ciphers != "DEFAULT":  # the context's own, which has old ciphers too
         context.set_ciphers(ciphers)
-    keylog = os.environ.get("SSLKEYLOGFILE")
-    if keylog:
-        try:
-            context.keylog_filename = keylog
-        except OSError as error:
-            logger.warning("Cannot write TLS session keys to %s: %s", keylog, error)
     return context

@@ -181,7 +181,7 @@ class CrawlLog:
             elif size < before["size"]:
                 lost = before["size"] - size
                 self.warnings.append(f"The crawl log {committed} has lost its last {lost} bytes")
-                _cut_torn_line(committed)
+                os.truncate(committed, committed.read_bytes().rfind(b"\n") + 1)  # no torn line
         elif not _packed(committed).exists() and before["size"]:
             self.warnings.append(f"The crawl log {committed} is missing")
         plain = {*self._plain(folder), *self._plain()}
@@ -259,8 +259,3 @@ def _compress(path: Path) -> None:
 
 def _packed(path: Path) -> Path:
     return path.with_name(path.name + ".gz")
-
-
-def _cut_torn_line(path: Path) -> None:
-    """Cut the end of a file after its last line break."""
-    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

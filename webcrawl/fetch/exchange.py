@@ -7,7 +7,7 @@ nothing of sockets, Scrapy or WARC. Plain data: nothing here reads a clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeGuard, get_args
+from typing import Final, Literal, get_args
 
 from webcrawl.fetch.room import Share
 
@@ -44,11 +44,6 @@ TRANSIENT: Final[frozenset[FailureReason]] = frozenset(
 
 # No server answered at this address: try the host's next address.
 UNANSWERED: Final[frozenset[FailureReason]] = frozenset({"connect", "connect_timeout"})
-
-
-def is_failure_reason(reason: str) -> TypeGuard[FailureReason]:
-    """Whether `reason` is one of REASONS. Links are dropped for other reasons too."""
-    return reason in REASONS
 
 
 @dataclass(slots=True, frozen=True)

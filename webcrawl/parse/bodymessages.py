@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from webcrawl.parse.body import Options, Parsed
+from webcrawl.parse.body import About, Options, Parsed
 from webcrawl.parse.sitemapfile import SitemapFile
 
 LENGTH: Final = struct.Struct("!I")
@@ -26,11 +26,7 @@ class PageTask(Struct, array_like=True, tag=True, gc=False):
     """A page to read; its body follows."""
 
     size_bytes: int
-    content_type: str
-    url: str
-    x_robots_tag: str
-    refresh: str  # that header
-    is_sampled: bool  # its language is looked for
+    about: About
 
 
 class SitemapTask(Struct, array_like=True, tag=True):

@@ -66,9 +66,8 @@ def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
 
 
 def _of_page(reader: BodyReader, task: PageTask, body: bytes) -> Iterator[Answer]:
-    about = task.content_type, task.url, task.x_robots_tag, task.refresh, task.is_sampled
     try:
-        parsed = reader.read(body, *about)
+        parsed = reader.read(body, task.about)
     except Exception:  # of a parser of the user's
         yield ParserFailed(traceback.format_exc())
         return

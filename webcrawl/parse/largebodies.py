@@ -32,7 +32,7 @@ from msgspec import DecodeError
 
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
-from webcrawl.parse.body import Options, Parsed
+from webcrawl.parse.body import About, Options, Parsed
 from webcrawl.parse.bodymessages import (
     LENGTH,
     Entries,
@@ -116,19 +116,9 @@ class LargeBodies:
     def __repr__(self) -> str:
         return f"<LargeBodies {self._now is not None:d} read, {len(self._waiting)} waiting>"
 
-    async def read(
-        self,
-        host: str,
-        body: bytes,
-        content_type: str,
-        url: str,
-        x_robots_tag: str = "",
-        refresh: str = "",
-        is_sampled: bool = False,
-    ) -> Parsed:
+    async def read(self, host: str, body: bytes, about: About) -> Parsed:
         """What the page says. Raises GivenUp, ReadingFailed."""
-        task = PageTask(len(body), content_type, url, x_robots_tag, refresh, is_sampled)
-        parsed = await self._said(host, task, body)
+        parsed = await self._said(host, PageTask(len(body), about), body)
         assert isinstance(parsed, Parsed)
         return parsed
 

@@ -17,7 +17,7 @@ from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import Markup, read_html, read_xhtml, refresh_target
 from webcrawl.parse.ownersignals import (
-    applying,
+    METAS,
     header_directives,
     license_signals,
     meta_directives,
@@ -106,7 +106,7 @@ def read_page(
         page.lang = declared_language(payload, page.charset)
         markup = parser(payload, page.charset)
         page.title = markup.title
-    if metas := applying(markup.robots, agents):
+    if metas := [each for each in markup.robots if each[0] in agents or each[0] in METAS]:
         page.signals = meta_signals(metas)
         said |= meta_directives(metas, agents)
     if markup.licenses:

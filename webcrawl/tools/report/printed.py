@@ -16,14 +16,13 @@ from rich.progress import Progress
 
 from webcrawl.base.wording import by_reason, counted, printable, size_text
 from webcrawl.frontier.counters import REFUSED_ACCESS
-from webcrawl.tools.report.archive import Found, archived_pages, read_archive
+from webcrawl.tools.report.archive import Found, read_archive
 from webcrawl.tools.report.columns import WORDS
-from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page
 from webcrawl.tools.report.report import Report, make_report, open_crawl
 from webcrawl.tools.report.summary import counts_of
-from webcrawl.tools.report.tables import Table
+from webcrawl.tools.report.tables import Table, one, write_csv
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
@@ -61,7 +60,7 @@ def write_report(folder: CrawlFolder, opts: argparse.Namespace, domain: str) -> 
 
 def _read_archive(log: Any, folder: CrawlFolder, has_tokens: bool, domain: str) -> Found:
     """Shows a bar on standard error, if that is a terminal."""
-    pages = archived_pages(log)
+    (pages,) = one(log, "SELECT count(warc) FROM document")
     warc_dirs = [(part.warc_dir, part.store) for part in folder.parts]
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         advance = partial(bar.advance, bar.add_task(f"{pages:,} pages of WARC files", total=pages))
@@ -103,7 +102,7 @@ def lines_of(report: Report) -> list[str]:
         [(f"{_code(r)}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
     )
     largest = ", ".join(
-        f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].first_records(5)
+        f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].records(5)
     )
     t = report.totals
     hosts = f"{t['hosts_answered']:,} hosts in {t['registered_domains_answered']:,} domains"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from http import HTTPStatus
+from typing import Final
 
 import duckdb
 
@@ -80,21 +81,15 @@ def counts_of(state: CrawlState, family: str) -> Counter[str]:
 
 def elapsed(log: duckdb.DuckDBPyConnection, state: CrawlState) -> float:
     """Seconds of all runs. The log is newer than the last point if the crawl runs or was killed."""
+    first, logged_time = one(log, "SELECT epoch(min(time)), epoch(max(time)) FROM line")
     if not state.elapsed_s:
-        return logged_s(log)
+        return float(logged_time - first) if first is not None else 0.0
     last = state.points[-1] if state.points else {}
-    (logged_time,) = one(log, "SELECT epoch(max(time)) FROM line")
     try:
         newer_s = float(logged_time or 0.0) - datetime.fromisoformat(last["time"]).timestamp()
     except (KeyError, TypeError, ValueError):  # no series, or no point of ours
         return state.elapsed_s
     return max(state.elapsed_s, float(last["t"]) + newer_s)
-
-
-def logged_s(log: duckdb.DuckDBPyConnection) -> float:
-    """Seconds from the first line to the last; 0.0 for an empty log."""
-    (span_s,) = one(log, "SELECT epoch(max(time)) - epoch(min(time)) FROM line")
-    return float(span_s or 0.0)
 
 
 def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
@@ -118,7 +113,12 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         "funnel",
         ("stage", "meaning", "count", "share_of_extracted"),
         (
-            (letter, meaning, int(counts[name]), _share_of(letter, counts[name], first))
+            (
+                letter,
+                meaning,
+                int(counts[name]),
+                counts[name] / (first or 1) if letter != HOSTS else None,
+            )
             for letter, name, meaning in FUNNEL
             if name in counts
         ),
@@ -135,17 +135,6 @@ def codes(log: duckdb.DuckDBPyConnection) -> Table:
         "codes",
         ("status", "name", "pages", "share", "size_bytes"),
         ((status, _PHRASES.get(status), *more) for status, *more in rows),
-    )
-
-
-def visits(log: duckdb.DuckDBPyConnection) -> Table:
-    """What the visits of pages and sitemaps that were fetched before have found (RECRAWL)."""
-    return queried(
-        log,
-        "visits",
-        """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
-            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
-        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
     )
 
 
@@ -220,10 +209,6 @@ _MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM line WHERE dns_ms > 0
 _IN_ORDER = "list_position(['dns', 'connect', 'first_byte', 'total'], stage)"
 
 
-def latency(log: duckdb.DuckDBPyConnection) -> Table:
-    return queried(log, "latency", f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}")
-
-
 def quantiles_sql(by: str, value: str, rows: str) -> str:
     """Count, mean, extremes and QUANTILES of `value` by `by`, of the query `rows`.
 
@@ -243,19 +228,16 @@ def quantiles_sql(by: str, value: str, rows: str) -> str:
         GROUP BY {by}"""
 
 
-def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:
-    """Ten bins per decade."""
-    return queried(
-        log,
-        "latency_distribution",
-        f"""SELECT stage, 10 ** (bin / 10) AS from_ms, 10 ** ((bin + 1) / 10) AS below_ms,
-            count(*) AS times
+# The queries of the other figures, by name.
+TABLES: Final = {
+    # What the visits of pages and sitemaps that were fetched before have found (RECRAWL).
+    "visits": """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
+            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
+        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
+    "latency": f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}",
+    # Ten bins per decade.
+    "latency_distribution": f"""SELECT stage, 10 ** (bin / 10) AS from_ms,
+            10 ** ((bin + 1) / 10) AS below_ms, count(*) AS times
         FROM (SELECT stage, floor(10 * log10(ms) + 1e-9) AS bin FROM ({_MS}))
         GROUP BY stage, bin ORDER BY {_IN_ORDER}, bin""",
-    )
-
-
-def _share_of(letter: str, part: float, extracted: float) -> float | None:
-    if letter == HOSTS:
-        return None
-    return part / extracted if extracted else 0.0
+}

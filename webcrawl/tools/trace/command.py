@@ -9,15 +9,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from scrapy.settings import Settings
+from uvloop import new_event_loop
 
 from webcrawl.base.wording import INTERRUPTED
 from webcrawl.tools import command
 from webcrawl.tools.trace.tracer import Tracer
-
-try:
-    from uvloop import new_event_loop
-except ImportError:  # uvloop does not support Windows
-    from asyncio import new_event_loop  # type: ignore[assignment]  # another class of loop
 
 
 class Command(command.Command):
