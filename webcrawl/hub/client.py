@@ -1,10 +1,12 @@
 """The frontier as a worker has it: each call goes to the first process over a socket.
 
-A message has the first call, or all that came while the message before was under way (as of bytes,
-RFC 896): the messages of a page cost more than its calls. The results of each come back in one.
-Each message carries the changes of this process's counters.
-Each answer carries the values that are read without a call (`next_at`, `is_finished`, `has_spare`).
-They do not change until the next answer, so a caller that waits for a change must poll.
+A call goes at once if no message with calls is under way; others go together when that is answered
+(as TCP sends small pieces, RFC 896). So a busy process sends few messages, which cost more than
+their calls, and an idle one never waits. The results of a message come back in one.
+
+Each message carries the changes of this process's counters. Each answer carries the values that are
+read without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next
+answer, so a caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -222,7 +224,7 @@ class RemoteFrontier(ClientFrontier):
         return await self._post(call)
 
     def _post(self, call: Call) -> asyncio.Future[Any]:
-        """The answer to `call`, which is sent at once or with others."""
+        """The answer to `call`."""
         if self._is_lost:
             raise StoreError("the first process has ended")
         self._open()
