@@ -277,8 +277,7 @@ async def _read_at_once(process: Any, task: Any, body: bytes) -> Any:
     from webcrawl.parse.body import BodyReader  # noqa: PLC0415
 
     reader, found = BodyReader(process._options), list[Any]()
-    headers = task.content_type, task.url, task.x_robots_tag, task.refresh
-    _uncounted(lambda: found.append(reader.read(body, *headers)))
+    _uncounted(lambda: found.append(reader.read(body, task.about)))
     return found[0]
 
 

@@ -292,7 +292,6 @@ def test_a_hanging_handshake_times_out() -> None:
 @pytest.mark.parametrize(
     ("sent", "state", "limits"),
     [
-        (b"", State.AWAITING_ANSWER, Limits(timeout_s=600, first_byte_timeout_s=10)),
         (b"", State.AWAITING_ANSWER, Limits(timeout_s=10)),
         (b"HTTP/1.1 200 OK\r\n", State.READING_HEAD, Limits(timeout_s=10)),
     ],
@@ -300,21 +299,6 @@ def test_a_hanging_handshake_times_out() -> None:
 def test_a_timeout_before_the_head_is_complete(sent: bytes, state: State, limits: Limits) -> None:
     with RawServer(hanging(sent)) as server:
         assert timed_out(server.port, state, limits) == ("timeout", True)
-
-
-def test_the_first_byte_ends_the_first_byte_timeout() -> None:
-    rest = threading.Event()
-
-    def script(connection: socket.socket) -> None:
-        read_request(connection)
-        connection.sendall(b"HTTP/1.1 200 OK\r\n")
-        rest.wait(60)
-        connection.sendall(b"\r\nhi")
-
-    limits = Limits(timeout_s=600, first_byte_timeout_s=10)
-    with RawServer(script) as server:
-        got = fetched_late(server.port, {State.READING_HEAD: 10.0}, limits, then=rest.set)
-    assert got.payload == b"hi"
 
 
 def test_a_drip_lasts_no_longer_than_the_timeout() -> None:

@@ -17,8 +17,8 @@ import pytest
 from tests.adapters.conftest import LOOPS
 from tests.adapters.rawserver import Run
 from webcrawl.fetch.room import HostTimes
-from webcrawl.parse.body import BodyReader, Options, Parsed
-from webcrawl.parse.bodymessages import LINKS_AT_A_TIME
+from webcrawl.parse.body import About, BodyReader, Options, Parsed
+from webcrawl.parse.bodyprocess import LINKS_AT_A_TIME
 from webcrawl.parse.largebodies import LargeBodies, ReadingFailed
 from webcrawl.parse.sitemapfile import read_sitemap
 
@@ -67,9 +67,8 @@ def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> N
         pages = LargeBodies(options, HostTimes(), path, cpu_max_s=0.3)
 
         async def read(media_type: str, body: bytes = b"") -> Parsed:
-            return await pages.read(
-                "h.example", body, media_type, URL, "noarchive", is_sampled=True
-            )
+            about = About(media_type, URL, "noarchive", is_sampled=True)
+            return await pages.read("h.example", body, about)
 
         try:
             await use(read)
@@ -87,7 +86,7 @@ def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
     async def use(read: Read) -> None:
         parsed = await read("text/html", body)
         options = Options(revisits=True, languages=True)
-        here = BodyReader(options).read(body, "text/html", URL, "noarchive", is_sampled=True)
+        here = BodyReader(options).read(body, About("text/html", URL, "noarchive", is_sampled=True))
         assert parsed == here
         assert here.language == "eng"
         assert len(parsed.page.links) == 3 * LINKS_AT_A_TIME + 1
@@ -151,15 +150,15 @@ def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
 CRAWL = """
     import asyncio, sys
     from webcrawl.fetch.room import HostTimes
-    from webcrawl.parse.body import Options
+    from webcrawl.parse.body import About, Options
     from webcrawl.parse.largebodies import LargeBodies
 
     async def main():
         parsers = {f"test/{name}": f"parsersoftests.{name}" for name in ("who", "spin")}
         pages = LargeBodies(Options(parsers=parsers), HostTimes(), sys.path)
-        read = await pages.read("h", b"", "test/who", "http://h/", "")
+        read = await pages.read("h", b"", About("test/who", "http://h/"))
         print(read.page.links[0].rpartition("/")[2], flush=True)
-        await pages.read("h", b"", "test/spin", "http://h/", "")
+        await pages.read("h", b"", About("test/spin", "http://h/"))
 
     asyncio.run(main())
 """

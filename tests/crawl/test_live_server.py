@@ -23,8 +23,7 @@ from tests.crawl.crawling import Crawl, assert_clean, until
 from tests.crawl.livecrawl import Port, made_up
 from tests.forked import running
 from webcrawl.live.access import TOKEN_FILE
-from webcrawl.live.address import ADDRESS_MAX, SOCKET
-from webcrawl.live.client import NotRunning, Refused, ask
+from webcrawl.live.client import ADDRESS_MAX, SOCKET, NotRunning, Refused, ask
 from webcrawl.live.events import READERS_MAX
 from webcrawl.live.server import BODY_MAX, CONNECTIONS_MAX
 

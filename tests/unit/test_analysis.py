@@ -22,14 +22,13 @@ from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.frontier.disk.folderlock import LOCK, hold
 from webcrawl.report.card import Card, write_card
 from webcrawl.tools.report.archive import Place, Task, is_in, read_task
-from webcrawl.tools.report.csvfiles import write_csv
 from webcrawl.tools.report.distributions import binned, counted, quantiles
 from webcrawl.tools.report.folder import NoCrawlError, find_crawl, find_crawls, is_locked
 from webcrawl.tools.report.page import html
 from webcrawl.tools.report.printed import lines_of
 from webcrawl.tools.report.report import Report, make_report, open_crawl
 from webcrawl.tools.report.state import CrawlState, merged, read_points, speeds
-from webcrawl.tools.report.tables import listed
+from webcrawl.tools.report.tables import listed, write_csv
 
 CRAWL = "20261123045000-abcdef"
 

@@ -17,8 +17,8 @@ from webcrawl.fetch.room import HostTimes
 from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.parse import largebodies
-from webcrawl.parse.body import QUICK_BYTES_OF_OTHERS, BodyReader, Options, Parsed
-from webcrawl.parse.bodymessages import PageTask
+from webcrawl.parse.body import QUICK_BYTES_OF_OTHERS, About, BodyReader, Options, Parsed
+from webcrawl.parse.bodyprocess import PageTask
 from webcrawl.parse.largebodies import GivenUp, LargeBodies
 from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
 from webcrawl.spiders.broad import BroadSpider
@@ -35,14 +35,14 @@ class FakeProcess:
         self.goes_on = asyncio.Semaphore(0)
 
     async def read(self, task: PageTask, body: bytes) -> Parsed:
-        self.read_urls.append(task.url)
+        self.read_urls.append(task.about.url)
         on = asyncio.ensure_future(self.goes_on.acquire())
         killed = asyncio.ensure_future(self.is_killed.wait())
         await asyncio.wait((on, killed), return_when=asyncio.FIRST_COMPLETED)
         if self.is_killed.is_set():
             raise EOFError
         killed.cancel()
-        return BodyReader(Options()).read(body, task.content_type, task.url, "")
+        return BodyReader(Options()).read(body, task.about)
 
     def kill(self) -> None:
         self.is_killed.set()
@@ -59,7 +59,7 @@ def pages_with(process: FakeProcess, is_full: Callable[[], bool] = lambda: False
 
 def asked(pages: LargeBodies, host: str, size: int = 1000) -> asyncio.Task[Any]:
     body = b"x" * size
-    return asyncio.create_task(pages.read(host, body, "text/html", f"http://{host}/", ""))
+    return asyncio.create_task(pages.read(host, body, About("text/html", f"http://{host}/")))
 
 
 async def turn() -> None:
@@ -161,7 +161,7 @@ def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:
         process.goes_on.release()
         spider.__dict__["large_bodies"] = pages = pages_with(process)
         body = b"".join(b"<a href=/%d>" % n for n in range(links))
-        await spider._read_large(response, "h", body, "text/html", "http://h/", "", "")
+        await spider._read_large(response, body, About("text/html", "http://h/"))
         await pages.close()
 
     asyncio.run(read(LINKS_AT_A_TIME))

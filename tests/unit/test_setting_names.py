@@ -90,11 +90,10 @@ def test_own_names_that_cannot_be_used_are_left_to_the_check_of_values() -> None
 
 
 def test_a_setting_of_the_last_release_says_what_to_use() -> None:
-    line = (
-        "ROBOTS_ALSO is not a setting any more: ROBOTSTXT_USER_AGENT takes several names, your own"
-    )
-    assert checked(ROBOTS_ALSO="CCBot") == Names([f"{line} first {HINT}"], [])
-    assert checked(ROBOTS_ALSO="CCBot", OWN_NAMES="ROBOTS_ALSO") == NONE_WRONG
+    instead = "an idle connection is kept for 15 s, if no delay is as long"
+    line = f"KEEP_ALIVE is not a setting any more: {instead} {HINT}"
+    assert checked(KEEP_ALIVE="60") == Names([line], [])
+    assert checked(KEEP_ALIVE="60", OWN_NAMES="KEEP_ALIVE") == NONE_WRONG
 
 
 @each_of("name", ["seed", "Seeds", "seeeds", "sedes", "allowed_domain"])

@@ -86,7 +86,7 @@ def test_values(name: str, good: list[Any], bad: list[Any]) -> None:
     assert [value for value in good if problems(**{name: value})] == []
     for value in bad:
         (line,) = problems(**{name: value})
-        assert line.startswith(f"{name} = {value!r} cannot be used: {TABLE[name].kind.allowed}")
+        assert line.startswith(f"{name} = {value!r} cannot be used: {TABLE[name].allowed}")
         assert "\n" not in line
 
 

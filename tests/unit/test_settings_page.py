@@ -5,41 +5,57 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scrapy.settings import default_settings
+from scrapy.settings import BaseSettings, Settings, default_settings
 
+from webcrawl import __version__
 from webcrawl import settings as project
 from webcrawl.config.table import MOST_USED, TABLE
 from webcrawl.frontier.orderings import ORDERINGS
-from webcrawl.tools.settingspage import page
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_page_is_up_to_date() -> None:
-    command = "python -m webcrawl.tools.settingspage > docs/settings.md"
-    assert (DOCS / "settings.md").read_text(encoding="utf-8") == page(), f"run: {command}"
+PAGE = (DOCS / "settings.md").read_text(encoding="utf-8")
+ROW = re.compile(
+    r"^\| (?:<a id=\"(\w+)\"></a>)?`(\w+)` \| (.*?) \| (.*?) \| (.+) \|$", re.MULTILINE
+)
+_BYTES = ((2**20, "MiB"), (2**10, "KiB"), (10**9, "GB"), (10**6, "MB"))
 
 
-def test_the_page_shows_defaults_with_their_units() -> None:
-    for row in (
-        "`DOWNLOAD_DELAY` | 30 s | a number of seconds, 0 or more |",
-        "| `DOWNLOAD_MAXSIZE` | 10 MiB |",
-        "| `WARC_MAX_SIZE` | 1 GB |",
-        "| `FRONTIER_ACTIVE_HOSTS` | 20,000 |",
-        "`SCOPE_DENY` | empty |",
-        "`JOBDIR` | unset |",
-        "| `CONTENT_TYPES` | `text/html, application/xhtml+xml, application/rss+xml, ",
-    ):
-        assert row in page()
+def default_of(name: str) -> str:
+    """A default as users write it; a number with its unit."""
+    settings = Settings()
+    settings.setmodule(project)
+    value, unit = settings.get(name), TABLE[name].unit
+    if value is None:
+        return "unset"
+    if type(value) in (int, float):
+        for size, larger in _BYTES:
+            if unit == "bytes" and value and value % size == 0:
+                return f"{value // size:,} {larger}"
+        return f"{value:,.10g} {unit}".rstrip()
+    if isinstance(value, BaseSettings | dict):
+        value = [f"{key}: {each}" for key, each in value.items()]
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"`{text.replace(__version__, 'VERSION')}`" if text else "empty"
+
+
+def test_the_page_has_each_setting_with_its_default_and_what_is_allowed() -> None:
+    """In the order of the table; and what it means, in the last column."""
+    allowed = {name: kind.allowed.replace("*", r"\*") for name, kind in TABLE.items()}
+    wanted = [f"`{name}` | {default_of(name)} | {allowed[name]}" for name in TABLE]
+    assert [
+        f"`{name}` | {default} | {said}" for _, name, default, said, _ in ROW.findall(PAGE)
+    ] == wanted
 
 
 def test_the_page_begins_with_the_twelve_that_matter() -> None:
-    begin = page().partition("\n## What is crawled")[0].partition("## The twelve")[2]
-    links = re.findall(r"^- \[`(\w+)`\]\(#(\w+)\): ", begin, re.MULTILINE)
-    assert links == [(name, name.lower()) for name in MOST_USED]
-    assert len(links) == 12
-    for name, anchor in links:
-        assert page().count(f'\n| <a id="{anchor}"></a>`{name}` | ') == 1
+    begin = PAGE.partition("\n## What is crawled")[0].partition("## The twelve")[2]
+    lines = [f"- [`{name}`](#{name.lower()}): {why}" for name, why in MOST_USED.items()]
+    assert begin.splitlines()[2:] == lines
+    assert len(lines) == 12
+    anchors = {name: anchor for anchor, name, *_ in ROW.findall(PAGE) if anchor}
+    assert anchors == {name: name.lower() for name in MOST_USED}
 
 
 def test_each_setting_is_read_by_code() -> None:
@@ -53,10 +69,11 @@ def test_each_setting_is_read_by_code() -> None:
 def test_each_ordering_is_documented_and_has_its_test() -> None:
     """By a section or a row of a page, in the list of settings, and in the frontier's contract."""
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
+    meanings = {setting: meaning for _, setting, _, _, meaning in ROW.findall(PAGE)}
     contract = (DOCS.parent / "tests/contracts/frontier.py").read_text(encoding="utf-8")
     for name in ORDERINGS:
         assert re.search(rf"^(#+|\|) `{name}`", pages, re.MULTILINE), name
-        assert f"`{name}`" in TABLE["FRONTIER_ORDER"].meaning
+        assert f"`{name}`" in meanings["FRONTIER_ORDER"]
         assert f'order="{name}"' in contract, name
 
 

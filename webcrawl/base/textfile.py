@@ -23,7 +23,11 @@ def read_text(path: Path) -> str:
 
 def open_file(path: Path) -> BinaryIO:
     """Open `path` for reading. Waits for no writer. NotAFile, OSError, ValueError."""
-    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  (the caller closes it)
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    file = open(path, "rb", opener=opener)  # noqa: SIM115  (the caller closes it)
     try:
         check_kind(path, os.fstat(file.fileno()).st_mode)
     except NotAFile:
@@ -41,8 +45,3 @@ def check_kind(path: Path, mode: int, *, pipes: bool = False) -> None:
         return
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
     raise NotAFile(f"{path} is {kind}: give a file, which the crawl can read again")
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open `path`; a pipe without waiting for its writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such pipes

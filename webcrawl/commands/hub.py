@@ -123,8 +123,8 @@ class Command(ScrapyCommand):
             settings.set("CLUSTER", opts.cluster, "cmdline")
         if not settings.get("CLUSTER"):
             raise UsageError("give --cluster URL", print_help=False)
-        if not TABLE["CLUSTER"].kind.fits(settings["CLUSTER"]):
-            raise UsageError(f"--cluster: allowed is {TABLE['CLUSTER'].kind.allowed}")
+        if not TABLE["CLUSTER"].fits(settings["CLUSTER"]):
+            raise UsageError(f"--cluster: allowed is {TABLE['CLUSTER'].allowed}")
 
         async def over() -> T:
             bus = bus_from(settings)

@@ -1,4 +1,4 @@
-"""Settings: their kinds and meanings, the checks before a crawl, and the parts built from them.
+"""Settings: their kinds, the checks before a crawl, and the parts built from them.
 
 In reading order:
 

@@ -54,8 +54,8 @@ def check(settings: BaseSettings) -> list[str]:
     """One line for each setting that cannot be used: its name, its value and what is allowed."""
     problems = [
         _problem(name, settings.get(name), why)
-        for name, row in TABLE.items()
-        if (why := row.kind.problem(settings.get(name)))
+        for name, kind in TABLE.items()
+        if (why := kind.problem(settings.get(name)))
     ]
     problems += unusable(settings)
     if problems:
@@ -157,7 +157,9 @@ def warnings_of(settings: BaseSettings) -> list[str]:
         )
     if settings.get("BOT_AUTH_AGENT") and not settings.get("BOT_AUTH_KEY"):
         lines.append("BOT_AUTH_AGENT has no effect without BOT_AUTH_KEY: no request is signed")
-    if recrawl_from(settings) is None and _is_given(settings, "RECRAWL_CYCLE"):
+    # Set by the spider or on the command line: a settings module may have it for other crawls.
+    given = (settings.getpriority("RECRAWL_CYCLE") or 0) > SETTINGS_PRIORITIES["project"]
+    if given and recrawl_from(settings) is None:
         lines.append("RECRAWL_CYCLE has no effect without RECRAWL: no page is visited again")
     wants = content_type_test(settings)
     for media_type, parser in read(settings, "PARSERS", dict).items():
@@ -174,11 +176,6 @@ def domain_warnings(crawler: Crawler) -> list[str]:
         for entry in domains_of(crawler)
         if not named_host(entry.strip())
     ]
-
-
-def _is_given(settings: BaseSettings, name: str) -> bool:
-    """Whether `name` is set by the spider or on the command line, not in a settings module."""
-    return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
 
 
 def contact_warning(settings: BaseSettings) -> list[str]:

@@ -108,7 +108,7 @@ def _hash(settings: BaseSettings, *values: object) -> str:
         content = json.encode(values, order="deterministic")
     except (MsgspecError, TypeError) as error:
         allowed = f"values that are plain, in the settings and the spider's arguments: {error}"
-        shown = TABLE["CLUSTER"].kind.typed(settings["CLUSTER"])  # without the password
+        shown = TABLE["CLUSTER"].typed(settings["CLUSTER"])  # without the password
         raise SettingError("CLUSTER", shown, allowed) from None
     return hashlib.sha256(content).hexdigest()[:16]
 
@@ -118,7 +118,7 @@ def _told(settings: BaseSettings) -> dict[str, Any]:
 
     SettingError for a file: fetchers read none.
     """
-    told = {name: row.kind.typed(settings[name]) for name, row in TABLE.items() if name not in _OWN}
+    told = {name: kind.typed(settings[name]) for name, kind in TABLE.items() if name not in _OWN}
     for name in ("SCOPE_ALLOW", "SCOPE_DENY"):
         told[name] = list(entries_of(name, cast("list[str]", told[name])))
     for name, value in told.items():
@@ -137,12 +137,12 @@ def follow(settings: BaseSettings, brief: Brief) -> list[str]:
     """Set what the hub tells. One line for each setting that must be changed on this machine."""
     problems = []
     for name, value in brief.settings.items():
-        row = TABLE.get(name)
+        kind = TABLE.get(name)
         if name in _CODE:  # the check of such a value would import it
-            if TABLE[name].kind.typed(settings[name]) != value:
+            if TABLE[name].typed(settings[name]) != value:
                 own = f"{name} = {settings[name]!r}"
                 problems.append(f"{own}, and the hub has {value!r}: set the same")
-        elif row is None or name in _OWN or not row.kind.fits(value) or _names_file(value):
+        elif kind is None or name in _OWN or not kind.fits(value) or _names_file(value):
             problems.append(f"the hub's {name} = {value!r} cannot be used")
         else:
             settings.set(name, value, PRIORITY)

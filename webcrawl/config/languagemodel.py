@@ -4,6 +4,7 @@ one. The crawl and `scrapy corpus` ask here before they begin.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -20,6 +21,7 @@ _MORE_BYTES: Final = 1 << 30  # of memory, beside the model
 _CPU_S: Final = 5  # to load a model of no size; the disk's time does not count
 _BYTES_A_S: Final = 100 << 20  # the slowest machine's
 _LANGUAGES_MIN: Final = 2
+_CODE: Final = re.compile("[a-z]{2,3}")
 # fastText's loader trusts a file: a damaged one may end the process, or be read for ever.
 _TRY: Final = (
     "import resource, sys\n"
@@ -78,13 +80,9 @@ def codes_of(model: str) -> set[str]:
     codes = set(tried.stdout.split("\n")[:-1])
     if tried.returncode:
         raise _refused(model, "it cannot be loaded")
-    if len(codes) < _LANGUAGES_MIN or not all(map(_is_code, codes)):
+    if len(codes) < _LANGUAGES_MIN or not all(map(_CODE.fullmatch, codes)):
         raise _refused(model, "its labels are not those of languages")
     return codes
-
-
-def _is_code(text: str) -> bool:
-    return len(text) in (2, 3) and text.isascii() and text.isalpha() and text.islower()
 
 
 def _refused(model: str, why: str) -> SettingError:

@@ -16,7 +16,7 @@ from webcrawl.fetch.walls import wall_of
 from webcrawl.frontier.lease import Fetched, Link, Returned
 from webcrawl.frontier.outlinks import Outlinks
 from webcrawl.items import Page
-from webcrawl.parse.body import BodyReader
+from webcrawl.parse.body import About, BodyReader
 from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.requisites import CSS_TYPE
 from webcrawl.parse.urls import host_of, redirect_target
@@ -71,7 +71,7 @@ class Requisites:
         """The files that a style sheet names. GivenUp."""
         if page.content_type != CSS_TYPE:
             return []
-        what = exchange.payload, content_type, page.url
+        what = exchange.payload, About(content_type, page.url)
         if self._bodies.reads_quickly(exchange.payload, CSS_TYPE):
             return self._bodies.read(*what).page.requisites
         try:

@@ -65,15 +65,6 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
-def is_unicode(text: str) -> bool:
-    """Whether `text` has no surrogates: JSON and file names may have them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 class Steering(Protocol):
     """Steers one crawl."""
 

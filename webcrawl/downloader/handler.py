@@ -69,9 +69,7 @@ from webcrawl.fetch.conditions import are_conditional
 from webcrawl.fetch.exchange import (
     NOT_MODIFIED,
     Exchange,
-    FailureReason,
     FetchFailed,
-    is_failure_reason,
 )
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
@@ -99,7 +97,7 @@ _LOGINS_NAMED: Final = 100  # sites whose login is refused, each one line of the
 
 _is_html = re.compile(rb"text/html[ \t]*(?:;|\Z)", re.IGNORECASE).match
 
-FAILURES: dict[FailureReason, type[Exception]] = {
+FAILURES: dict[str, type[Exception]] = {  # by reason
     "dns": CannotResolveHostError,
     "blocked_address": CannotResolveHostError,
     "connect": DownloadConnectionRefusedError,
@@ -440,8 +438,7 @@ def refusal(lease: Lease) -> Exception:
     """The exception for a user's Request that the frontier refused."""
     silent = lease.refused in ("host_retired", "robots_unreachable")  # no answer from the host
     error: type[Exception] = DownloadFailedError if silent else IgnoreRequest
-    if is_failure_reason(lease.refused):
-        error = FAILURES.get(lease.refused, error)
+    error = FAILURES.get(lease.refused, error)
     return error(f"{lease.url}: {lease.refused}")
 
 

@@ -72,7 +72,7 @@ def _apply_user_agent(crawler: Crawler) -> None:
     agent = getattr(crawler.spider, "user_agent", None)
     if agent is None:
         return
-    kind = TABLE["USER_AGENT"].kind
+    kind = TABLE["USER_AGENT"]
     if not kind.fits(agent):
         raise SettingError("user_agent", agent, kind.allowed)
     crawler.settings.set("USER_AGENT", agent, max(SETTINGS_PRIORITIES.values()))

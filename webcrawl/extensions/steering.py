@@ -26,7 +26,7 @@ from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.keptcommands import Command, shown
 from webcrawl.crawl.scrapy_private import is_closing
-from webcrawl.crawl.steering import check, is_unicode, kept_reasons
+from webcrawl.crawl.steering import check, kept_reasons
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
@@ -195,7 +195,9 @@ class SteeringExtension:
         async with self._lock:
             before = server.target
             try:
-                lowest = await self._lowest_target(target)
+                lowest = server.lowest_target
+                if self._hub is not None:
+                    lowest = await self._hub.whole.recall(target) if target else 0
                 if target and target < lowest:
                     raise SteeringError(
                         f"too low: {self._crawled} pages are crawled, and"
@@ -214,12 +216,6 @@ class SteeringExtension:
         was = f"it was {before}" if before else "there was none"
         is_now = f"the target is {target} pages" if target else "there is no target any more"
         return f"{is_now}; {was}; {self._crawled} are crawled"
-
-    async def _lowest_target(self, target: int) -> int:
-        """The lowest that can be met exactly instead of `target`, as of now. SteeringError."""
-        if self._hub is None:
-            return self._server.lowest_target
-        return await self._hub.whole.recall(target) if target else 0
 
     @property
     def _crawled(self) -> int:
@@ -300,7 +296,7 @@ class SteeringExtension:
         setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
         row = Command(utc_now(), by, command, tuple(arguments), setting).row
         try:
-            await self._server.keep_command(row)
+            await self._server.local.keep_command(row)
         except StoreError as error:
             raise SteeringError(
                 f"nothing is changed: the command cannot be kept: {error}"
@@ -366,7 +362,8 @@ def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
         raise ScopeError(command, " ".join(arguments), "at least one host or expression")
     Scope().extend(**{command: entries})
     for entry in entries:
-        if not is_unicode(entry):  # a message to another process could not hold it
+        # JSON and file names may have surrogates, which a message to another process cannot hold.
+        if any("\ud800" <= each <= "\udfff" for each in entry):
             raise ScopeError(command, entry, "valid Unicode")
     return entries
 

@@ -9,6 +9,7 @@ from scrapy import __version__ as scrapy_version
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.asyncio import is_asyncio_available
 
 from webcrawl.crawl.scrapy_private import no_fast_path
@@ -40,3 +41,12 @@ class FastPath:
             from webcrawl.fastpath import engine  # noqa: PLC0415  (needs these names)
 
             engine.install(self._crawler.engine)
+
+
+class StatsCollector(MemoryStatsCollector):
+    """`STATS_CLASS` setting: without the shim for the deprecated `spider` argument.
+
+    Scrapy's looks up each attribute twice and wraps each method, to warn of that argument.
+    """
+
+    __getattribute__ = object.__getattribute__

@@ -7,7 +7,7 @@ nothing of sockets, Scrapy or WARC. Plain data: nothing here reads a clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeGuard, get_args
+from typing import Final, Literal, get_args
 
 from webcrawl.fetch.room import Share
 
@@ -19,7 +19,7 @@ FailureReason = Literal[
     "dns",  # the host has no address, or no name server answered
     "proxy",  # no connection to the crawl's proxy, or it refuses us: no host was asked
     "blocked_address",  # the address guard refused every address
-    "blocked_port",  # of another protocol (`scope.ports`): no server was asked
+    "blocked_port",  # of another protocol (`scope.refused_ports`): no server was asked
     "connect",  # refused, unreachable, or reset while connecting
     "connect_timeout",
     "tls",  # the handshake failed even with every check off
@@ -44,11 +44,6 @@ TRANSIENT: Final[frozenset[FailureReason]] = frozenset(
 
 # No server answered at this address: try the host's next address.
 UNANSWERED: Final[frozenset[FailureReason]] = frozenset({"connect", "connect_timeout"})
-
-
-def is_failure_reason(reason: str) -> TypeGuard[FailureReason]:
-    """Whether `reason` is one of REASONS. Links are dropped for other reasons too."""
-    return reason in REASONS
 
 
 @dataclass(slots=True, frozen=True)

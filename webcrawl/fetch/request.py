@@ -19,7 +19,6 @@ class Limits:
 
     timeout_s: float = 15.0
     connect_timeout_s: float = 10.0  # TCP and TLS
-    first_byte_timeout_s: float = 0.0  # from the request sent; 0 is no limit of its own
     max_size_bytes: int = 10 << 20  # of the body on the wire, and again once decoded
     max_header_bytes: int = 32 << 10  # FastWARC stops at a record with a longer header
     keep_alive_s: float = 0.0  # how long a connection may stay idle; 0 turns keep-alive off

@@ -209,7 +209,7 @@ class Transfer(asyncio.Protocol):
         self.connected_at = connected_at
         self.ssl_object = transport.get_extra_info("ssl_object")
         self.state = State.AWAITING_ANSWER
-        self._start_timer(self.limits.first_byte_timeout_s, connected_at)
+        self._start_timer(0.0, connected_at)
         proxy = None if self.ssl_object else self._proxy
         transport.write(proxy.with_authorization(self.wire) if proxy else self.wire)
 
@@ -223,8 +223,6 @@ class Transfer(asyncio.Protocol):
         if self.state is State.AWAITING_ANSWER:
             self.first_byte_at = now
             self.state = State.READING_HEAD
-            if self.limits.first_byte_timeout_s:
-                self._start_timer(0.0, now)
         reader, request = self.reader, self.request
         try:
             reader.feed(data)

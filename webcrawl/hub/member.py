@@ -206,11 +206,8 @@ class Member:
         self._server.counters.add(changes)
 
     async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
-        """Carry out the calls of one message, begun in their order; answer them in one message."""
-        if len(calls) == 1:  # saves a task
-            answers = [await self._result(calls[0])]
-        else:
-            answers = await asyncio.gather(*map(self._result, calls))
+        """Carry out the calls of one message, in their order; answer them in one message."""
+        answers = [await self._result(call) for call in calls]
         self.channel.send(Answers(number, answers, self._status()))
 
     def _status(self) -> Status:

@@ -6,7 +6,7 @@ In reading order:
 - `livecrawl`: all that the server answers with, from the state of the crawl.
 - `explanation`, `frontierexplanation`: what has decided about one URL, also for `scrapy explain`.
 - `access`: which requests over TCP are answered. `server`: HTTP. `events`: server-sent events.
-- `listening`, `address`: the Unix socket in JOBDIR and the port of 127.0.0.1.
+- `listening`: the Unix socket in JOBDIR and the port of 127.0.0.1.
 - `client`: asks a crawl from another process, with the standard library only.
 - `page/`: the page.
 """

@@ -1,18 +1,23 @@
 """Asks a running crawl over its control socket: for `scrapy ctl`, `scrapy top` and `explain`.
 
-Needs neither Scrapy nor Twisted, so a command that only asks starts fast.
+Needs neither Scrapy nor Twisted, so a command that only asks starts fast. The server shares the
+address of the socket. That of a Unix socket has 108 bytes, and the last is zero (unix(7)): a longer
+path is reached through the file descriptor of its folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from webcrawl.live.address import address_of
-
+SOCKET: Final = "control.sock"  # in JOBDIR
+ADDRESS_MAX: Final = 107  # bytes
 TIMEOUT_S: Final = 60.0  # a crawl on a busy machine may take seconds to answer
 
 
@@ -73,3 +78,20 @@ class _Connection(HTTPConnection):
         self.sock.settimeout(self.timeout)
         with address_of(self._jobdir) as address:
             self.sock.connect(address)
+
+
+@contextmanager
+def address_of(jobdir: Path) -> Iterator[str]:
+    """An address of the socket in `jobdir` that `bind` and `connect` take.
+
+    It is valid inside of the `with` block only. OSError if `jobdir` cannot be opened.
+    """
+    path = str(jobdir / SOCKET)
+    if len(os.fsencode(path)) <= ADDRESS_MAX:
+        yield path
+        return
+    folder = os.open(jobdir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{SOCKET}"
+    finally:
+        os.close(folder)

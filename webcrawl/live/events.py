@@ -101,7 +101,9 @@ class Events:
                 snapshot = await self._snapshot() if is_new or number % 2 == 0 else b""
                 for reader in [*self._readers]:
                     if reader.is_paused:
-                        self._wait_for(reader)
+                        reader.stalled += 1
+                        if reader.stalled >= STALLED_MAX:
+                            self._disconnect(reader)
                     else:
                         self._send(reader, snapshot + self._lines_for(reader))
                 await asyncio.sleep(INTERVAL_S)
@@ -131,11 +133,6 @@ class Events:
     def _send(self, reader: _Reader, events: bytes) -> None:
         if events and reader.request.channel is not None:
             reader.request.write(events)
-
-    def _wait_for(self, reader: _Reader) -> None:
-        reader.stalled += 1
-        if reader.stalled >= STALLED_MAX:
-            self._disconnect(reader)
 
     def _disconnect(self, reader: _Reader) -> None:
         if reader.request.channel is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from twisted.internet import unix
 from twisted.internet.error import CannotListenError
 
-from webcrawl.live.address import SOCKET, address_of
+from webcrawl.live.client import SOCKET, address_of
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -239,7 +239,8 @@ class _Control(Resource):
         self._events.add(request)
 
     async def _explain(self, request: Request) -> _Answer:
-        return _json({"lines": await self._crawl.explain(_query(request, b"url"))})
+        url = request.args.get(b"url", [b""])[0].decode("utf-8", "replace")
+        return _json({"lines": await self._crawl.explain(url)})
 
     async def _command(self, request: Request) -> _Answer:
         order = self._body(request)
@@ -258,12 +259,6 @@ class _Control(Resource):
 
 def _json(value: object) -> _Answer:
     return _Answer(_JSON, msgspec.json.encode(value))
-
-
-def _query(request: Request, name: bytes) -> str:
-    """The first value of `name` in the query; "" if it is missing."""
-    values: list[bytes] = request.args.get(name, [b""])
-    return values[0].decode("utf-8", "replace")
 
 
 def _reader(request: Request) -> Callable[[str], list[str]]:

@@ -51,6 +51,18 @@ class Options(Struct, frozen=True):
     sketches: bool = False  # FOLLOW_NEAR_DUPLICATES is off
 
 
+class About(NamedTuple):
+    """What is known of a body beside it: URL and headers, and `is_sampled`: the language of its
+    text is looked for, 0.4 ms.
+    """
+
+    content_type: str
+    url: str
+    x_robots_tag: str = ""
+    refresh: str = ""  # that header
+    is_sampled: bool = False
+
+
 class Parsed(NamedTuple):
     """What the body of a page says. `simhash`: of its main text; None without RECRAWL.
 
@@ -100,20 +112,9 @@ class BodyReader:
             return False
         return size <= 8 * QUICK_TAGS or body.count(b"<") <= QUICK_TAGS
 
-    def read(
-        self,
-        body: bytes,
-        content_type: str,
-        url: str,
-        x_robots_tag: str = "",
-        refresh: str = "",
-        is_sampled: bool = False,
-    ) -> Parsed:
-        """What `body` says, with two headers. May raise what a parser of the user's raises.
-
-        `is_sampled`: the language of its text is looked for: 0.4 ms.
-        """
-        options = self.options
+    def read(self, body: bytes, about: About) -> Parsed:
+        """What `body` says. May raise what a parser of the user's raises."""
+        options, (content_type, url, x_robots_tag, refresh, is_sampled) = self.options, about
         page = read_page(
             body,
             content_type,

@@ -32,8 +32,9 @@ from msgspec import DecodeError
 
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
-from webcrawl.parse.body import Options, Parsed
-from webcrawl.parse.bodymessages import (
+from webcrawl.parse.body import About, Options, Parsed
+from webcrawl.parse.bodyprocess import (
+    CPU_MAX_S,
     LENGTH,
     Entries,
     Links,
@@ -45,7 +46,6 @@ from webcrawl.parse.bodymessages import (
     answer_of,
     frame,
 )
-from webcrawl.parse.bodyprocess import CPU_MAX_S
 from webcrawl.parse.sitemapfile import SitemapFile
 
 IDLE_S: Final = 10.0
@@ -116,19 +116,9 @@ class LargeBodies:
     def __repr__(self) -> str:
         return f"<LargeBodies {self._now is not None:d} read, {len(self._waiting)} waiting>"
 
-    async def read(
-        self,
-        host: str,
-        body: bytes,
-        content_type: str,
-        url: str,
-        x_robots_tag: str = "",
-        refresh: str = "",
-        is_sampled: bool = False,
-    ) -> Parsed:
+    async def read(self, host: str, body: bytes, about: About) -> Parsed:
         """What the page says. Raises GivenUp, ReadingFailed."""
-        task = PageTask(len(body), content_type, url, x_robots_tag, refresh, is_sampled)
-        parsed = await self._said(host, task, body)
+        parsed = await self._said(host, PageTask(len(body), about), body)
         assert isinstance(parsed, Parsed)
         return parsed
 

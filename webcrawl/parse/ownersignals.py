@@ -48,7 +48,7 @@ _PARAMETER: Final = re.compile(
     rb';[ \t]*+([\w*-]++)[ \t]*+(?:=[ \t]*+(?:"([^"]*+)"|([^;, \t]++)))?'
 )
 _METAS_MAX: Final = 100
-_METAS: Final = frozenset({"tdm-reservation", "tdm-policy"})
+METAS: Final = frozenset({"tdm-reservation", "tdm-policy"})
 # Directives of robots that the crawl can obey, and noindex, a column of `scrapy corpus`. "none" is
 # "noindex, nofollow".
 _DIRECTIVES: Final = frozenset({"nofollow", "none", "noarchive", "noindex"})
@@ -109,11 +109,6 @@ def _relations(link: bytes) -> list[bytes]:
 def license_signals(hrefs: Iterable[str]) -> Lines:
     """The signals of the `<link rel=license>` of a page."""
     return [f"link license: {_printable(href)}" for href in islice(hrefs, _METAS_MAX)]
-
-
-def applying(metas: Iterable[Meta], agents: Collection[str]) -> list[Meta]:
-    """The `<meta>` of a page that are signals; `agents` is "robots" and names of crawlers."""
-    return [meta for meta in metas if meta[0] in agents or meta[0] in _METAS]
 
 
 def meta_signals(metas: Iterable[Meta]) -> Lines:

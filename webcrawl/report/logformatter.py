@@ -25,6 +25,7 @@ from webcrawl.items import Page
 NOTHING = LogFormatterResult(level=logging.DEBUG - 1, msg="", args=())
 
 PAGE_LINE = "%(status)s %(size_bytes)9d B %(fetch_s)7.3f s depth %(depth)d %(url)s%(notes)s"
+_SHOWN = ("status", "size_bytes", "fetch_s", "depth", "url")  # of a page
 
 
 class LogFormatter(logformatter.LogFormatter):
@@ -94,49 +95,36 @@ def is_verbose(settings: BaseSettings) -> bool:
     return settings.getbool("LOG_ENABLED") and int(level) <= logging.DEBUG
 
 
-def is_body_skipped(request: Request) -> bool:
-    """Whether the body was not read, for its media type (CONTENT_TYPES)."""
-    exchange = state_of(request).exchange
-    return exchange is not None and exchange.body_skipped
-
-
 def _makes_page(spider: Spider, request: Request, response: Response) -> bool:
     """Whether the broad spider's own `parse` will make a Page of `response`."""
+    exchange = state_of(request).exchange
     return (
         request.callback is None
-        and not is_body_skipped(request)
+        and not (exchange is not None and exchange.body_skipped)  # for its media type
         and type(spider).parse.__module__ == "webcrawl.spiders.broad"
     )
 
 
 def _page_line(page: Page, note: str = "") -> LogFormatterResult:
-    values = {
-        "status": page.status,
-        "size_bytes": page.size_bytes,
-        "fetch_s": page.fetch_s,
-        "depth": page.depth,
-        "url": page.url,
-        "notes": _notes(page.via, page.duplicate_of, page.truncated, page.near_duplicate_of) + note,
+    notes = {
+        " via ": page.via,
+        " duplicate of ": page.duplicate_of,
+        " near-duplicate of ": page.near_duplicate_of,
+        " truncated: ": page.truncated,
     }
+    values = {name: getattr(page, name) for name in _SHOWN}
+    values["notes"] = "".join(f"{name}{value}" for name, value in notes.items() if value) + note
     return LogFormatterResult(level=logging.DEBUG, msg=PAGE_LINE, args=values)
 
 
 def _answer_line(link: Link, response: Response, exchange: Exchange | None) -> LogFormatterResult:
-    values = {
-        "status": response.status,
-        "size_bytes": len(response.body),
-        "fetch_s": exchange.total_s if exchange else 0.0,
-        "depth": link.depth,
-        "url": link.url,
-        "notes": _notes(link.via, "", exchange.truncated if exchange else ""),
-    }
-    return LogFormatterResult(level=logging.DEBUG, msg=PAGE_LINE, args=values)
-
-
-def _notes(via: str, duplicate_of: str, truncated: str, near_duplicate_of: str = "") -> str:
-    notes = f" via {via}" if via else ""
-    if duplicate_of:
-        notes += f" duplicate of {duplicate_of}"
-    if near_duplicate_of:
-        notes += f" near-duplicate of {near_duplicate_of}"
-    return f"{notes} truncated: {truncated}" if truncated else notes
+    page = Page(
+        url=link.url,
+        status=response.status,
+        size_bytes=len(response.body),
+        depth=link.depth,
+        via=link.via,
+        fetch_s=exchange.total_s if exchange else 0.0,
+        truncated=exchange.truncated if exchange else "",
+    )
+    return _page_line(page)

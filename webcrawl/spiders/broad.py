@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -22,6 +20,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
+from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.answers import compare, note_signals, page_of
@@ -34,7 +33,7 @@ from webcrawl.frontier.counters import REFUSED_ACCESS
 from webcrawl.frontier.lease import Link, Text
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.items import Page
-from webcrawl.parse.body import BodyReader, Parsed
+from webcrawl.parse.body import About, BodyReader, Parsed
 from webcrawl.parse.charset import PRESCAN_BYTES, sniff
 from webcrawl.parse.largebodies import GivenUp, LargeBodies, ReadingFailed
 from webcrawl.parse.maintext import digest
@@ -56,34 +55,13 @@ def project_root() -> Path | None:
     return Path(cfg).parent if cfg else None
 
 
-async def in_daemon(function: Callable[[], T]) -> T:
-    """Run `function` in a daemon thread and return its result.
+def in_daemon(function: Callable[[], T]) -> asyncio.Future[T]:
+    """Run `function` in a daemon thread. Returns a future of its result.
 
     A read of standard input may block forever. The process can end while a daemon thread blocks;
     it would wait for a thread of `asyncio.to_thread`.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def deliver(result: T | None, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast("T", result))
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = function()
-        except Exception as raised:
-            error = raised
-        with suppress(RuntimeError):  # the crawl has ended, and its event loop is closed
-            loop.call_soon_threadsafe(deliver, result, error)
-
-    threading.Thread(target=run, name="seeds", daemon=True).start()
-    return await done
+    return AdaptiveExecutor("seeds").do(function, waits=True)
 
 
 async def portions(source: SeedSource) -> AsyncIterator[list[str]]:
@@ -160,11 +138,11 @@ class BroadSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
-        scheduler, frontier = self._crawl.scheduler, self._crawl.frontier
+        scheduler, local = self._crawl.scheduler, self._crawl.local
         if scheduler is None:
             problem = "SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler"
             refuse(self.crawler, "settings_error", problem)
-        if frontier is None:
+        if local is None:
             return  # it could not be opened, and the scheduler has logged the reason
         if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
             problem = "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
@@ -183,7 +161,7 @@ class BroadSpider(Spider):
             )
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not frontier.resumed and hubs_from(self.settings) == 1:
+        if not accepted and not local.resumed and hubs_from(self.settings) == 1:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return
@@ -294,11 +272,14 @@ class BroadSpider(Spider):
         body, bodies = response.body, self.bodies
         # Deviation: browsers sniff; HTML is their usual guess.
         content_type = _content_type(response) or "text/html"
-        about = content_type, page.url, _x_robots_tag(response), _refresh(exchange), is_sampled
+        robots = b"\n".join(dict.get(response.headers, b"X-Robots-Tag", ()))  # all, in lines
+        about = About(
+            *(content_type, page.url, robots.decode("latin-1"), _refresh(exchange), is_sampled)
+        )
         try:
             if bodies.reads_quickly(body, page.content_type or "text/html"):
-                return bodies.read(body, *about)
-            return await self._read_large(response, host_of(page.url), body, *about)
+                return bodies.read(body, about)
+            return await self._read_large(response, body, about)
         except CloseSpider:
             raise
         except Exception as error:
@@ -306,12 +287,12 @@ class BroadSpider(Spider):
         parsed = ParsedPage(sniff(body[:PRESCAN_BYTES], content_type))
         return Parsed(parsed, digest(body) if bodies.options.revisits else None)
 
-    async def _read_large(self, response: Response, host: str, *what: Any) -> Parsed:
+    async def _read_large(self, response: Response, body: bytes, about: About) -> Parsed:
         page_fetch = state_of(response.request).page_fetch
         assert page_fetch is not None
         self._link_rich.discard(page_fetch)  # a page that a user reads twice does not hold itself
         try:
-            parsed = await self.large_bodies.read(host, *what)
+            parsed = await self.large_bodies.read(host_of(about.url), body, about)
         except GivenUp:
             page_fetch.unarchived = True  # the next run fetches it again
             raise CloseSpider("shutdown") from None
@@ -340,11 +321,6 @@ def _content_type(response: Response) -> str:
     # By the key as Scrapy keeps it: `Headers.get` takes three times as long.
     values: list[bytes] = dict.get(response.headers, b"Content-Type", [])
     return values[-1].decode("latin-1") if values else ""
-
-
-def _x_robots_tag(response: Response) -> str:
-    """All headers of that name, in lines."""
-    return b"\n".join(dict.get(response.headers, b"X-Robots-Tag", ())).decode("latin-1")
 
 
 def _refresh(exchange: Exchange) -> str:

@@ -125,7 +125,10 @@ class SeedSource:
         first = next(self._urls, None)
         if first is None:
             names = ", ".join(source.name for source in self._sources)
-            raise BadSeed(f"there is no URL in {names}{self._bad_lines()}")
+            bad = ""
+            if self.bad:
+                bad = f" ({self.bad} bad lines, the first is {self.bad_examples[0]})"
+            raise BadSeed(f"there is no URL in {names}{bad}")
         self._urls = chain([first], self._urls)
 
     def batches(self, size: int = 1000) -> Iterator[list[str]]:
@@ -138,11 +141,6 @@ class SeedSource:
             self.marked += sum(url.startswith(SITEMAP_MARK) for url in batch)
             yield batch
             ready = min(2 * ready, size)
-
-    def _bad_lines(self) -> str:
-        if not self.bad:
-            return ""
-        return f" ({self.bad} bad lines, the first is {self.bad_examples[0]})"
 
     def _read(self) -> Iterator[str]:
         for source in self._sources:
@@ -291,7 +289,9 @@ def _source(name: str, folders: list[Path], accepted: str, *, pipes: bool) -> _S
         return _Source(name, open=lambda: path.open("rb"), size_bytes=size_bytes)
     if (data := _packed(name)) is not None:
         size_bytes = len(data)
-        return _Source(name, open=lambda: _reader(data), size_bytes=size_bytes)
+        return _Source(
+            name, open=lambda: io.BufferedReader(io.BytesIO(data)), size_bytes=size_bytes
+        )
     if name.lower().startswith(_SCHEMES) or "://" in name or _is_marked(name):
         url = line_url(name)
         if url is None:
@@ -305,10 +305,6 @@ def _source(name: str, folders: list[Path], accepted: str, *, pipes: bool) -> _S
             raise BadSeed(f"{_shown(name)} is a folder{hint}")
         raise BadSeed(f"there is no file {_shown(name)}{hint}")
     return _Source(name, url=url)
-
-
-def _reader(data: bytes) -> io.BufferedReader:
-    return io.BufferedReader(io.BytesIO(data))
 
 
 def _standard_input() -> io.BufferedReader:

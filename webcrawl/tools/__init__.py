@@ -18,5 +18,4 @@ libraries that only tools need are the extra `tools` of the package.
 - `template`: the HTML of `report` and `botpage`. `progress`: the bar of `wacz` and `corpus`.
   `words`: the text and the tokens of a page, for `report` and `wacz`. `pool`: the processes of
   `report` and `corpus`. `stored`: the files of an object store, for both.
-- `settingspage`, without a command: docs/settings.md.
 """

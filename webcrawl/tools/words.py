@@ -41,15 +41,10 @@ def visible_text(payload: bytes, content_type: str = "") -> str:
     return unescape(text) if "&" in text else text
 
 
-def _is_part(letter: str) -> bool:
-    """Whether a character is part of a token."""
-    return letter == "_" or unicodedata.category(letter)[0] in "LMN"
-
-
 def count_tokens(payload: bytes, content_type: str = "") -> int:
     """Tokens of an HTML page. 0.4 ms for 25 KB of text."""
     text = visible_text(payload, content_type)
-    separators = [each for each in set(text) if not _is_part(each)]
+    separators = [each for each in set(text) - {"_"} if unicodedata.category(each)[0] not in "LMN"]
     if len(separators) <= _REPLACED_MAX:
         for each in separators:
             text = text.replace(each, " ")

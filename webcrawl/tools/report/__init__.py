@@ -10,6 +10,6 @@ In reading order:
 - `state`: counts, time series and frontier.
 - `summary`, `questions`, `webhosts`, `distributions`: the figures.
 - `archive`: tokens and links of the pages in WARC files.
-- `report`: all figures of a crawl; `csvfiles`, `plots`, `page`, `printed`: how they are written.
+- `report`: all figures of a crawl; `tables`, `plots`, `page`, `printed`: how they are written.
   `static/page.html` has the page's text; `columns`: the headings of tables.
 """

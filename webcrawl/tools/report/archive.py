@@ -85,11 +85,6 @@ def read_archive(
     return found
 
 
-def archived_pages(log: duckdb.DuckDBPyConnection) -> int:
-    (count,) = log.execute("SELECT count(warc) FROM document").fetchall()[0]
-    return int(count)
-
-
 def _tasks(
     log: duckdb.DuckDBPyConnection,
     folders: Sequence[tuple[Path, str]],

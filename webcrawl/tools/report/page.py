@@ -22,10 +22,9 @@ from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it sh
 from webcrawl import __version__
 from webcrawl.base.wording import counted, printable, size_text
 from webcrawl.tools.report.columns import WORDS, label_of
-from webcrawl.tools.report.csvfiles import save_csv
 from webcrawl.tools.report.plots import plots
 from webcrawl.tools.report.report import Report
-from webcrawl.tools.report.tables import Table
+from webcrawl.tools.report.tables import Table, save_csv
 from webcrawl.tools.template import page_template
 
 ROWS_MAX = 2_000  # of a table in the page; its CSV has all

@@ -43,26 +43,10 @@ def _title(text: str, **more: Any) -> Plot:
 
 
 def _log(text: str, values: list[float]) -> Plot:
-    """A logarithmic axis for `values`, with marks at 2 and 5 too if they are within two decades."""
+    """A logarithmic axis for `values`; 1,000 is 1k. A bar of the least value can be seen."""
     low, high = (min(values), max(values)) if values else (1, 10)
-    digits = (1, 2, 5) if high / low < 100 else (1,)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    marks = [digit * 10.0**decade for decade in decades for digit in digits]
-    return _title(
-        text,
-        type="log",
-        range=[math.log10(low * 0.7), math.log10(high * 1.4)],
-        tickvals=marks,
-        ticktext=[_short(mark) for mark in marks],
-    )
-
-
-def _short(number: float) -> str:
-    """1,000 as 1k."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:g}{unit}"
-    return f"{number:g}"
+    bounds = [math.log10(low * 0.7), math.log10(high * 1.4)]
+    return _title(text, type="log", range=bounds, tickformat="~s")
 
 
 def _funnel(table: Table) -> Plot:

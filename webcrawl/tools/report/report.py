@@ -15,7 +15,7 @@ from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.logtable import open_log, unreadable_lines
 from webcrawl.tools.report.questions import questions
 from webcrawl.tools.report.state import FUNNEL, CrawlState, read_state, speeds, waiting
-from webcrawl.tools.report.tables import Table, listed, one
+from webcrawl.tools.report.tables import Table, listed, one, queried
 
 _LOOKED_AT = "(FROM document WHERE detected_language IS NOT NULL)"
 SERIES_COLUMNS = (
@@ -86,9 +86,18 @@ def make_report(
     )
     tables = [
         listed("summary", ("name", "value"), totals.items()),
-        *_of_the_crawl(log, state),
+        listed(
+            "series",
+            SERIES_COLUMNS,
+            (tuple(map(each.get, SERIES_COLUMNS)) for each in speeds(state.points)),
+        ),
+        summary.funnel(log, state),
+        summary.codes(log),
+        summary.reasons(log, state),
+        summary.levels(log, state),
         *_of_documents(log, found),
-        *_of_hosts(log, state),
+        webhosts.registry(log, state.is_running),
+        *(queried(log, *each) for each in (summary.TABLES | webhosts.TABLES).items()),
         questions(log),
     ]
     report = Report(folder, state, totals, {each.name: each for each in tables}, domain)
@@ -99,24 +108,6 @@ def make_report(
     if found is not None and domain:
         _add_in_degree(report, found)
     return report
-
-
-def _of_the_crawl(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Iterable[Table]:
-    points = speeds(state.points)
-    return (
-        summary.funnel(log, state),
-        summary.codes(log),
-        summary.reasons(log, state),
-        summary.visits(log),
-        summary.levels(log, state),
-        summary.latency(log),
-        summary.latency_distribution(log),
-        listed(
-            "series",
-            SERIES_COLUMNS,
-            [tuple(point[name] for name in SERIES_COLUMNS) for point in points],
-        ),
-    )
 
 
 def _of_documents(log: duckdb.DuckDBPyConnection, found: Found | None) -> Iterable[Table]:
@@ -134,18 +125,6 @@ def _of_documents(log: duckdb.DuckDBPyConnection, found: Found | None) -> Iterab
         summary.values(log, "detected_languages", "detected_language", _LOOKED_AT),
         *(distributions.binned(log, names[of], query) for of, query in values.items()),
         distributions.spread({of: distributions.quantiles(log, q) for of, q in values.items()}),
-    )
-
-
-def _of_hosts(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Iterable[Table]:
-    return (
-        webhosts.host_sizes(log),
-        webhosts.largest_hosts(log),
-        webhosts.registered_domains(log),
-        webhosts.public_suffixes(log),
-        webhosts.registry(log, state.is_running),
-        webhosts.walls(log),
-        webhosts.seeds(log),
     )
 
 

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from http import HTTPStatus
+from typing import Final
 
 import duckdb
 
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.tools.report.state import FUNNEL, HOSTS, CrawlState, levels_found
+from webcrawl.report.lines import per_second
+from webcrawl.tools.report.state import FUNNEL, HOSTS, CrawlState
 from webcrawl.tools.report.tables import Row, Table, listed, one, queried
 
 NONE = "(none)"
@@ -19,55 +21,43 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
+# Queries of one row, whose columns are totals.
+_TOTALS = (
+    """SELECT count(*) AS urls_with_a_turn, count(*) FILTER ("end" = 'dropped') AS urls_dropped,
+        count(*) FILTER ("end" = 'kept') AS urls_kept_for_a_later_try FROM outcome""",
+    "SELECT count(*) AS pages_answered, count(DISTINCT host) AS hosts_answered FROM answered",
+    """SELECT count(*) AS answers, coalesce(sum(size_bytes), 0) AS page_bytes_on_the_wire,
+        coalesce(avg(total_ms), 0) / 1000 AS mean_request_s FROM answer""",
+    """SELECT count(*) AS html_pages_kept, coalesce(sum(body_bytes), 0) AS html_bytes_kept,
+        count(duplicate_of) AS duplicates, count(near_duplicate_of) AS near_duplicates
+    FROM document""",
+    # And sitemaps, and requisites. An answer to HEAD is one of the answered.
+    """SELECT count(*) AS robots_and_head_requests,
+        coalesce(sum(size_bytes) FILTER (kind <> 'head'), 0) AS robots_bytes
+    FROM line WHERE kind <> 'page'""",
+    "SELECT coalesce(sum(links), 0) AS links_found FROM line WHERE kind = 'page'",
+    """SELECT count(DISTINCT domain) AS registered_domains_answered
+    FROM site SEMI JOIN answered USING (host)""",
+    "SELECT count(*) AS urls_pending FROM waiting",
+)
+
+
 def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float]:
     """The totals by name. Sizes in bytes, times in seconds."""
-    answered, hosts = one(log, "SELECT count(*), count(DISTINCT host) FROM answered")
-    answers, on_wire, request_ms = one(
-        log,
-        "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(avg(total_ms), 0) FROM answer",
-    )
-    documents, body_bytes, duplicates, near_duplicates = one(
-        log,
-        "SELECT count(*), coalesce(sum(body_bytes), 0), count(duplicate_of),"
-        " count(near_duplicate_of) FROM document",
-    )
-    dropped, kept, lines = one(
-        log,
-        """SELECT count(*) FILTER ("end" = 'dropped'), count(*) FILTER ("end" = 'kept'), count(*)
-        FROM outcome""",
-    )
-    robots, robots_bytes = one(
-        log,
-        "SELECT count(*), coalesce(sum(size_bytes) FILTER (kind <> 'head'), 0)"
-        " FROM line WHERE kind <> 'page'",  # an answer to HEAD is one of the answered
-    )
-    (links,) = one(log, "SELECT coalesce(sum(links), 0) FROM line WHERE kind = 'page'")
-    (domains,) = one(log, "SELECT count(DISTINCT domain) FROM site SEMI JOIN answered USING (host)")
-    (pending,) = one(log, "SELECT count(*) FROM waiting")
+    t: dict[str, float] = {"elapsed_s": elapsed(log, state)}
+    for sql in _TOTALS:
+        (row,) = queried(log, "totals", sql).records()
+        t |= row
+    answers, robots_bytes = t.pop("answers"), t.pop("robots_bytes")
+    over_s = t["elapsed_s"]
     if state.counts:  # of requisites too, as those that are pending
-        kept = sum(counts_of(state, "kept").values())
-    elapsed_s = elapsed(log, state)
-    return {
-        "elapsed_s": elapsed_s,
-        "urls_with_a_turn": lines,
-        "pages_answered": answered,
-        "later_visits": answers - answered,
-        "pages_per_s": answers / elapsed_s if elapsed_s else 0.0,
-        "mean_request_s": request_ms / 1000,
-        "html_pages_kept": documents,
-        "html_bytes_kept": body_bytes,
-        "duplicates": duplicates,
-        "near_duplicates": near_duplicates,
-        "page_bytes_on_the_wire": on_wire,
-        "mbps": (on_wire + robots_bytes) * 8e-6 / elapsed_s if elapsed_s else 0.0,
-        "links_found": links,
-        "hosts_answered": hosts,
-        "registered_domains_answered": domains,
-        "robots_and_head_requests": robots,  # and sitemaps, and requisites
+        t["urls_kept_for_a_later_try"] = sum(counts_of(state, "kept").values())
+    return t | {
+        "later_visits": answers - t["pages_answered"],
+        "pages_per_s": per_second(answers, over_s),
+        "mbps": per_second((t["page_bytes_on_the_wire"] + robots_bytes) * 8e-6, over_s),
         "pages_only_by_sitemaps": state.counts.get("sitemaps/only", 0),
-        "urls_dropped": dropped,
-        "urls_kept_for_a_later_try": kept,
-        "urls_pending": pending or state.counts.get("pending", 0),
+        "urls_pending": t["urls_pending"] or state.counts.get("pending", 0),
     }
 
 
@@ -80,21 +70,15 @@ def counts_of(state: CrawlState, family: str) -> Counter[str]:
 
 def elapsed(log: duckdb.DuckDBPyConnection, state: CrawlState) -> float:
     """Seconds of all runs. The log is newer than the last point if the crawl runs or was killed."""
+    first, logged_time = one(log, "SELECT epoch(min(time)), epoch(max(time)) FROM line")
     if not state.elapsed_s:
-        return logged_s(log)
+        return float(logged_time - first) if first is not None else 0.0
     last = state.points[-1] if state.points else {}
-    (logged_time,) = one(log, "SELECT epoch(max(time)) FROM line")
     try:
         newer_s = float(logged_time or 0.0) - datetime.fromisoformat(last["time"]).timestamp()
     except (KeyError, TypeError, ValueError):  # no series, or no point of ours
         return state.elapsed_s
     return max(state.elapsed_s, float(last["t"]) + newer_s)
-
-
-def logged_s(log: duckdb.DuckDBPyConnection) -> float:
-    """Seconds from the first line to the last; 0.0 for an empty log."""
-    (span_s,) = one(log, "SELECT epoch(max(time)) - epoch(min(time)) FROM line")
-    return float(span_s or 0.0)
 
 
 def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
@@ -118,7 +102,12 @@ def funnel(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         "funnel",
         ("stage", "meaning", "count", "share_of_extracted"),
         (
-            (letter, meaning, int(counts[name]), _share_of(letter, counts[name], first))
+            (
+                letter,
+                meaning,
+                int(counts[name]),
+                counts[name] / (first or 1) if letter != HOSTS else None,
+            )
             for letter, name, meaning in FUNNEL
             if name in counts
         ),
@@ -135,17 +124,6 @@ def codes(log: duckdb.DuckDBPyConnection) -> Table:
         "codes",
         ("status", "name", "pages", "share", "size_bytes"),
         ((status, _PHRASES.get(status), *more) for status, *more in rows),
-    )
-
-
-def visits(log: duckdb.DuckDBPyConnection) -> Table:
-    """What the visits of pages and sitemaps that were fetched before have found (RECRAWL)."""
-    return queried(
-        log,
-        "visits",
-        """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
-            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
-        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
     )
 
 
@@ -195,7 +173,7 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         ).fetchall()
     }
     waiting = dict(log.execute("SELECT level, count(*) FROM waiting GROUP BY level").fetchall())
-    found = levels_found(state.counts)
+    found = counts_of(state, "levels/found")
 
     def rows() -> Iterator[Row]:
         for level in range(1, MAX_LEVEL + 1):
@@ -204,7 +182,7 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
                 left = waiting.get(level, 0)
                 yield level, fetched + dropped + left, fetched, dropped, left
             elif found:
-                left = max(0, found.get(level, 0) - fetched - dropped)
+                left = max(0, found[str(level)] - fetched - dropped)
                 yield level, fetched + dropped + left, fetched, dropped, left
             else:
                 yield level, None, fetched, dropped, None
@@ -218,10 +196,6 @@ _MS = """SELECT 'dns' AS stage, dns_ms AS ms FROM line WHERE dns_ms > 0
     UNION ALL SELECT 'first_byte', first_byte_ms FROM answer WHERE first_byte_ms > 0
     UNION ALL SELECT 'total', total_ms FROM answer WHERE total_ms > 0"""
 _IN_ORDER = "list_position(['dns', 'connect', 'first_byte', 'total'], stage)"
-
-
-def latency(log: duckdb.DuckDBPyConnection) -> Table:
-    return queried(log, "latency", f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}")
 
 
 def quantiles_sql(by: str, value: str, rows: str) -> str:
@@ -243,19 +217,16 @@ def quantiles_sql(by: str, value: str, rows: str) -> str:
         GROUP BY {by}"""
 
 
-def latency_distribution(log: duckdb.DuckDBPyConnection) -> Table:
-    """Ten bins per decade."""
-    return queried(
-        log,
-        "latency_distribution",
-        f"""SELECT stage, 10 ** (bin / 10) AS from_ms, 10 ** ((bin + 1) / 10) AS below_ms,
-            count(*) AS times
+# The queries of the other figures, by name.
+TABLES: Final = {
+    # What the visits of pages and sitemaps that were fetched before have found (RECRAWL).
+    "visits": """SELECT visit, count(*) AS visits, count(*) / sum(count(*)) OVER () AS share,
+            coalesce(sum(size_bytes), 0)::BIGINT AS size_bytes
+        FROM line WHERE visit IS NOT NULL GROUP BY visit ORDER BY visits DESC, visit""",
+    "latency": f"{quantiles_sql('stage', 'ms', _MS)} ORDER BY {_IN_ORDER}",
+    # Ten bins per decade.
+    "latency_distribution": f"""SELECT stage, 10 ** (bin / 10) AS from_ms,
+            10 ** ((bin + 1) / 10) AS below_ms, count(*) AS times
         FROM (SELECT stage, floor(10 * log10(ms) + 1e-9) AS bin FROM ({_MS}))
         GROUP BY stage, bin ORDER BY {_IN_ORDER}, bin""",
-    )
-
-
-def _share_of(letter: str, part: float, extracted: float) -> float | None:
-    if letter == HOSTS:
-        return None
-    return part / extracted if extracted else 0.0
+}

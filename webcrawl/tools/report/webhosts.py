@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import duckdb
 
 from webcrawl.tools.report.tables import Table, queried
@@ -48,68 +50,34 @@ def registry(log: duckdb.DuckDBPyConnection, is_running: bool | None) -> Table:
     )
 
 
-def walls(log: duckdb.DuckDBPyConnection) -> Table:
-    """Bot walls in the place of pages, by service and host; a visit (RECRAWL) counts each time."""
-    return queried(
-        log,
-        "walls",
-        """SELECT wall AS service, host, count(*) AS walls, web_host.pages,
+def _by(column: str, heading: str) -> str:
+    domains = ", count(DISTINCT domain) AS registered_domains" if column == "suffix" else ""
+    return f"""SELECT {column} AS {heading}{domains}, count(*) AS hosts,
+        count(*) FILTER (pages > 0) AS hosts_with_pages, sum(pages)::BIGINT AS pages,
+        coalesce(sum(pages) / nullif(sum(sum(pages)) OVER (), 0), 0) AS share,
+        sum(visited_urls)::BIGINT AS visited_urls, sum(size_bytes)::BIGINT AS size_bytes
+    FROM web_host GROUP BY {column} ORDER BY pages DESC, hosts DESC, 1"""
+
+
+# The queries of the other figures, by name.
+TABLES: Final = {
+    # Bot walls in the place of pages, by service and host; a visit (RECRAWL) counts each time.
+    "walls": """SELECT wall AS service, host, count(*) AS walls, web_host.pages,
             strftime(max(time), '%Y-%m-%d %H:%M:%S') AS last
         FROM line JOIN web_host USING (host) WHERE wall IS NOT NULL
         GROUP BY wall, host, web_host.pages ORDER BY walls DESC, service, host""",
-    )
-
-
-def host_sizes(log: duckdb.DuckDBPyConnection) -> Table:
-    """How many hosts have exactly so many documents, and the share of hosts with at least so many.
-
-    Hosts without a document are left out.
-    """
-    return queried(
-        log,
-        "host_sizes",
-        """SELECT pages AS documents, count(*) AS hosts,
+    # How many hosts have exactly so many documents, and the share of hosts with at least so many.
+    # Hosts without a document are left out.
+    "host_sizes": """SELECT pages AS documents, count(*) AS hosts,
             sum(count(*)) OVER (ORDER BY pages DESC) / sum(count(*)) OVER () AS share_with_as_many
         FROM web_host WHERE pages > 0 GROUP BY pages ORDER BY pages""",
-    )
-
-
-def largest_hosts(log: duckdb.DuckDBPyConnection) -> Table:
-    return queried(
-        log,
-        "largest_hosts",
-        """SELECT host, pages, pages / sum(pages) OVER () AS share, visited_urls, size_bytes, time_s
+    "largest_hosts": """SELECT host, pages, pages / sum(pages) OVER () AS share, visited_urls,
+            size_bytes, time_s
         FROM web_host WHERE pages > 0 ORDER BY pages DESC, host LIMIT 1000""",
-    )
-
-
-def registered_domains(log: duckdb.DuckDBPyConnection) -> Table:
-    return _by(log, "registered_domains", "domain", "registered_domain")
-
-
-def public_suffixes(log: duckdb.DuckDBPyConnection) -> Table:
-    return _by(log, "public_suffixes", "suffix", "public_suffix")
-
-
-def _by(log: duckdb.DuckDBPyConnection, name: str, column: str, heading: str) -> Table:
-    domains = ", count(DISTINCT domain) AS registered_domains" if column == "suffix" else ""
-    return queried(
-        log,
-        name,
-        f"""SELECT {column} AS {heading}{domains}, count(*) AS hosts,
-            count(*) FILTER (pages > 0) AS hosts_with_pages, sum(pages)::BIGINT AS pages,
-            coalesce(sum(pages) / nullif(sum(sum(pages)) OVER (), 0), 0) AS share,
-            sum(visited_urls)::BIGINT AS visited_urls, sum(size_bytes)::BIGINT AS size_bytes
-        FROM web_host GROUP BY {column} ORDER BY pages DESC, hosts DESC, 1""",
-    )
-
-
-def seeds(log: duckdb.DuckDBPyConnection) -> Table:
-    """Each seed that reached the frontier: its end, and the pages of its host and its domain."""
-    return queried(
-        log,
-        "seeds",
-        """WITH seed AS (
+    "registered_domains": _by("domain", "registered_domain"),
+    "public_suffixes": _by("suffix", "public_suffix"),
+    # Each seed that reached the frontier: its end, and the pages of its host and its domain.
+    "seeds": """WITH seed AS (
             SELECT url, host, "end", status, reason, redirect_to FROM outcome
             WHERE via IS NULL AND coalesce(depth, 0) = 0 AND coalesce(redirects, 0) = 0
             UNION ALL
@@ -121,4 +89,4 @@ def seeds(log: duckdb.DuckDBPyConnection) -> Table:
         SELECT url, "end", status, reason, redirect_to, web_host.pages AS pages_of_host,
             domain AS registered_domain, domain_pages.pages AS pages_of_domain
         FROM seed JOIN web_host USING (host) JOIN domain_pages USING (domain) ORDER BY url""",
-    )
+}

@@ -10,6 +10,7 @@ import argparse
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,12 +28,12 @@ from webcrawl.tools.report.folder import find_crawl
 from webcrawl.tools.report.page import write_page
 from webcrawl.tools.report.report import make_report, open_crawl
 from webcrawl.tools.sweep.sweeps import (
+    LONG_CRAWL,
     CrawlFailed,
     Lab,
     concurrency,
-    long_crawl,
     memory_against_disk,
-    write_samples,
+    write_csv,
 )
 
 STEPS = "8,16,32,64,128,256,512"
@@ -61,15 +62,12 @@ class Command(command.Command):
     before keep their results.
     """
 
-    def syntax(self) -> str:
-        return "[options]"
-
-    def long_desc(self) -> str:
-        return (
-            f"by default {PAGES:,} pages with each of {STEPS} fetches at once. Crawls a simulated"
-            " web on this machine, or your own seeds with the delays of a real crawl. Writes CSV"
-            " files and plots."
-        )
+    arguments = "[options]"
+    about = (
+        f"by default {PAGES:,} pages with each of {STEPS} fetches at once. Crawls a simulated"
+        " web on this machine, or your own seeds with the delays of a real crawl. Writes CSV"
+        " files and plots."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -173,13 +171,14 @@ class Command(command.Command):
 
 def _experiment(lab: Lab, opts: argparse.Namespace, steps: Sequence[int]) -> None:
     if opts.long:
-        long_crawl().run(lab)
+        LONG_CRAWL.run(lab)
         folder = find_crawl(lab.folder / "long")
         with open_crawl(folder) as (log, state):
             print(write_page(make_report(log, folder, state), folder.report_dir / "report"))
     elif opts.memory_vs_disk:
         done = memory_against_disk(opts.pages or PAGES_OF_STORES).run(lab)
-        write_samples(lab.folder / "memory-vs-disk-samples.csv", done)
+        rows = [{"store": row["store"], **asdict(each)} for row, seen in done for each in seen]
+        write_csv(lab.folder / "memory-vs-disk-samples.csv", rows)
     else:
         concurrency(steps, opts.pages or PAGES).run(lab)
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -188,15 +188,8 @@ def memory_against_disk(pages: int) -> Experiment:
     return Experiment("memory-vs-disk", "store", crawls, title, curves)
 
 
-def write_samples(path: Path, done: Sequence[Done]) -> None:
-    """The samples of all crawls as CSV."""
-    rows = [{"store": row["store"], **asdict(each)} for row, samples in done for each in samples]
-    write_csv(path, rows)
-
-
-def long_crawl() -> Experiment:
-    """One crawl for the longest time of the lab. `scrapy report` plots its course."""
-    return Experiment("long", "crawl", [("long", "long", {})], "", lambda done: ())
+# One crawl for the longest time of the lab. `scrapy report` plots its course.
+LONG_CRAWL = Experiment("long", "crawl", [("long", "long", {})], "", lambda done: ())
 
 
 def _sentence(row: Figures) -> str:

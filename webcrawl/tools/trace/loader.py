@@ -59,6 +59,10 @@ class Lines:
     def end(self, result: str) -> None:
         self.write(f"{result}\n")
 
+    def step(self, step: str, result: str) -> None:
+        self.begin(step)
+        self.end(result)
+
 
 class Loader:
     """Fetches URLs, and writes a line for each step. All calls must come from one event loop.
@@ -77,21 +81,17 @@ class Loader:
         self._guard = guard_from(settings)
         self._resolver = resolver_from(settings)
         self._client = client_from(settings, self.limits)
-        self._addresses: dict[str, tuple[str, ...]] = {}  # by host, of the present URL
+        self.addresses: dict[str, tuple[str, ...]] = {}  # by host, of the present URL
         self._asked_at: dict[str, float] = {}  # by host and by address, monotonic
 
     async def close(self) -> None:
         await self._client.close()
         await self._resolver.close()
 
-    def forget_addresses(self) -> None:
-        """The next URL begins: its host is looked up again."""
-        self._addresses.clear()
-
     async def resolve(self, host: str) -> tuple[str, ...]:
         """The addresses of `host` that the crawl may connect to; looked up once for each URL."""
-        if host in self._addresses:
-            return self._addresses[host]
+        if host in self.addresses:
+            return self.addresses[host]
         self._lines.begin("Doing DNS")
         began = time.monotonic()
         try:
@@ -107,7 +107,7 @@ class Loader:
             self._lines.end(f"done in {took} ms, found {addresses[0]}")
         else:
             self._lines.end("left to the proxy")
-        self._addresses[host] = addresses
+        self.addresses[host] = addresses
         return addresses
 
     async def load(self, url: str, what: str, limits: Limits) -> Exchange:
@@ -146,18 +146,16 @@ class Loader:
                 self._asked_at[clock] = asked_at or self._asked_at.get(clock, 0.0)
         self._lines.end(f"done in {ms(exchange.connect_s)} ms")
         if exchange.tls:
-            self._lines.begin("Verifying certificate")
             tls = exchange.tls
-            self._lines.end(printable(f"{tls.problem or 'valid'} ({tls.version}, {tls.cipher})"))
-        self._lines.begin("Loading")
+            verdict = f"{tls.problem or 'valid'} ({tls.version}, {tls.cipher})"
+            self._lines.step("Verifying certificate", printable(verdict))
         took = ms(exchange.total_s - exchange.connect_s)
         size_bytes = exchange.size_bytes
         cut = CUT.get(exchange.truncated, "").format(limits)
         if exchange.truncated == "length" and len(exchange.body) < limits.max_size_bytes:
             cut = ", cut: mostly chunk framing"  # see `fetch.http1.MAX_FRAMING`
-        self._lines.end(f"done in {took} ms with {size_bytes} bytes{cut}")
-        self._lines.begin("Verifying header")
-        self._lines.end(f"status code {exchange.status}")
+        self._lines.step("Loading", f"done in {took} ms with {size_bytes} bytes{cut}")
+        self._lines.step("Verifying header", f"status code {exchange.status}")
         return exchange
 
     def _show_failed_load(self, failure: FetchFailed, total_s: float) -> None:

@@ -31,7 +31,7 @@ from webcrawl.config.table import read
 from webcrawl.fetch.decode import codings_of
 from webcrawl.fetch.exchange import REDIRECTS, Exchange
 from webcrawl.fetch.requesthead import split_url
-from webcrawl.parse.body import BodyReader
+from webcrawl.parse.body import About, BodyReader
 from webcrawl.parse.jointrules import decision
 from webcrawl.parse.ownersignals import bounded, header_signals
 from webcrawl.parse.robots import MAX_BODY_BYTES, place_of
@@ -99,7 +99,7 @@ class Tracer:
         """Trace one URL; the target if the answer is a redirect. StepFailed."""
         self._lines.write(f"URL: {printable(text)}\n")
         url = self._parse_url(text)
-        self._loader.forget_addresses()
+        self._loader.addresses.clear()  # the host is looked up again
         await self._loader.resolve(host_of(url))
         if self._robots:
             await self._check_robots(url)
@@ -109,8 +109,7 @@ class Tracer:
             self._parse_page(exchange)
         elif exchange.status in REDIRECTS:
             target = redirect_target(_last(exchange, b"location"), url)
-            self._lines.begin("Redirecting")
-            self._lines.end(f"to {target}" if target else "to no usable Location")
+            self._lines.step("Redirecting", f"to {target or 'no usable Location'}")
         self._lines.write(f"\n-----\n{head_lines(exchange.head)}")
         return target
 
@@ -131,13 +130,11 @@ class Tracer:
         problem, content_bytes = exchange.decode_problem, len(without_chunks(exchange))
         codings = b", ".join(codings_of(exchange.headers)) if exchange.body else b""
         ending = f", {printable(problem)}" if problem else ""
-        self._lines.begin("Dechunking")
         sizes = f"body size was {len(exchange.body)}, now {content_bytes}"
-        self._lines.end(sizes + ("" if codings else ending))
+        self._lines.step("Dechunking", sizes + ("" if codings else ending))
         if codings:
-            self._lines.begin(f"Decoding {printable(text_of(codings))}")
-            sizes = f"body size was {content_bytes}, now {len(exchange.payload)}"
-            self._lines.end(sizes + ending)
+            sizes = f"body size was {content_bytes}, now {len(exchange.payload)}{ending}"
+            self._lines.step(f"Decoding {printable(text_of(codings))}", sizes)
 
     def _parse_page(self, exchange: Exchange) -> None:
         settings = self._settings
@@ -145,14 +142,13 @@ class Tracer:
         x_robots_tag = b"\n".join(_values(exchange, b"x-robots-tag"))
         began = time.monotonic()
         try:
-            reader = BodyReader(reading_from(settings))
-            page = reader.read(
-                exchange.payload,
+            about = About(
                 _last(exchange, b"content-type").decode("latin-1") or "text/html",
                 exchange.url,
                 x_robots_tag.decode("latin-1"),
                 _last(exchange, b"refresh").decode("latin-1"),
-            ).page
+            )
+            page = BodyReader(reading_from(settings)).read(exchange.payload, about).page
         except Exception as error:  # of a user's own parser (PARSERS)
             fail(f"an exception of its parser: {printable(repr(error))}")
         took = ms(time.monotonic() - began)
@@ -197,8 +193,7 @@ class Tracer:
             if not isinstance(answer, Redirects):
                 return answer, exchange
             url, redirects = answer.url, redirects + 1
-            self._lines.begin("Redirecting")
-            self._lines.end(f"to {url}")
+            self._lines.step("Redirecting", f"to {url}")
 
     async def _by_rules(self, url: str, body: bytes) -> tuple[bool, str]:
         """Whether the rules in `body` allow `url`, and why."""
