@@ -38,6 +38,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until the tests are collected: hardly any of their objects are garbage
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the file that takes longest, two minutes: at the end all others would be done."""
+    items.sort(key=lambda item: item.path.name != "test_scrapy_suite.py")
+
+
 def pytest_collection_finish() -> None:
     """Let the cycle collector look at what tests make, not at 6,000 tests: an eighth of the CPU."""
     gc.enable()

@@ -2,8 +2,8 @@
 
 A start of `scrapy` takes 1 s of CPU, nearly all of it for imports, and one of the simulated web
 half a second; a fork takes milliseconds. The fork is a process as any other: streams, environment,
-folder, signals and exit code are its own. Tests of the start itself, and the processes that a crawl
-starts, run `sys.executable`.
+folder, signals and exit code are its own; the workers of its crawl are forks too. Tests of the
+start itself run `sys.executable`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from simweb import Running
 from simweb.launch import started
+from tests.forkedworkers import fork_workers
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
@@ -173,6 +174,8 @@ def _run(job: dict[str, Any]) -> None:
     path = filter(None, job["env"].get("PYTHONPATH", "").split(os.pathsep))
     sys.orig_argv = [sys.executable, *job["arguments"]]  # a fetcher may begin again
     first, *others = job["arguments"]
+    if others[:1] == ["scrapy"]:
+        fork_workers(others)
     if first == "-m":
         sys.argv = others
         sys.path[:1] = [job["cwd"], *path]

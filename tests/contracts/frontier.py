@@ -95,6 +95,8 @@ class Driver:
 
     async def give_back(self, lease: Lease, outcome: Outcome) -> None:
         await self.frontier.release([(lease, outcome)], self.now)
+        if isinstance(self.frontier, ClientFrontier):
+            await self.frontier.close()  # waits until the release is carried out
 
     def wait(self) -> bool:
         """Let time pass until a host may be ready; False if no host ever will."""
@@ -856,7 +858,7 @@ class FrontierContract:
         driver, seen = self.driver(obey_robots=False), []
 
         async def look() -> None:
-            seen.append(await driver.frontier.overview(driver.now, 2))
+            seen.append(await driver.frontier.local.overview(driver.now, 2))
 
         await look()
         await driver.put("http://a/1", "http://a/2", "http://b/1", "http://c/1")
@@ -882,7 +884,7 @@ class FrontierContract:
         seconds = {"a": 0.5, "b": 4.0, "c": 2.0}
         await driver.put(*(f"http://{name}/" for name in seconds))
         await driver.drain(lambda lease: answer(lease, driver.now, took_s=seconds[lease.host]))
-        overview: Overview = await driver.frontier.overview(driver.now, 2)
+        overview: Overview = await driver.frontier.local.overview(driver.now, 2)
         assert [(h.host, h.mean_ms) for h in overview.slowest] == [("b", 4000), ("c", 2000)]
 
     async def test_urls_are_counted_by_level(self) -> None:
@@ -983,10 +985,9 @@ class RemoteContract(FrontierContract):
         self, policy: Policy | None = None, *, order: str = "", caps: Caps | None = None
     ) -> Frontier:
         frontier = memory_frontier(policy, ordering=ORDERINGS[order or self.order](), caps=caps)
-        remote, close = self.connect(server := FrontierServer(frontier))
+        remote, close = self.connect(FrontierServer(frontier))
         # Those of the crawl, for the contract to see.
-        remote.counters = frontier.counters
-        remote.overview = server.overview  # type: ignore[method-assign]
+        remote.counters, remote.local = frontier.counters, frontier
         if isinstance(remote, RemoteFrontier):
             remote._changes = dict  # type: ignore[method-assign]  # and nothing is added
         self._closing.append(close)

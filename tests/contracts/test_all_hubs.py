@@ -124,6 +124,8 @@ async def test_a_hub_that_does_not_answer_stops_neither_acquire_nor_release_nor_
     assert crawl.counted("crawled") == [2, 1]
     assert crawl.counted("extracted")[1] == 2
     assert await crawl.acquire() == [], "b2 is judged again"
+    await crawl.fetcher.close()
+    crawl.poll()
     assert await crawl.acquire() == ["b2"]
 
 
@@ -138,6 +140,7 @@ async def test_leases_that_come_late_are_judged_again_if_anything_has_changed_me
     await turns()
     assert crawl.hubs[1].server.out == 1
     assert await crawl.acquire() == []
+    await crawl.fetcher.close()
     assert crawl.hubs[1].server.out == 0
 
 
@@ -246,8 +249,9 @@ async def test_a_hub_whose_store_fails_stops_no_fetcher(
     async def fail(*args: Any) -> list[Lease]:
         raise StoreError("no space left")
 
-    monkeypatch.setattr(crawl.hubs[1].server._frontier, "acquire", fail)
+    monkeypatch.setattr(crawl.hubs[1].server.local, "acquire", fail)
     assert await crawl.acquire() == [], "they are judged again"
+    await crawl.fetcher.close()
     assert await crawl.acquire() == ["a"]
     assert not crawl.fetcher._hubs[1].frontier.is_connected, "until the next tick"
 

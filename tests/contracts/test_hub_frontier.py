@@ -352,4 +352,5 @@ async def test_links_of_a_page_that_was_given_up_stay_unknown(machines: Machines
     fetcher.tick()
     outbox.release(page, answer(page, 0.0, links=(link("http://a/1"),)))
     await outbox.deliver(0.0)
+    await fetcher.close()
     assert cache.maybe_new(["http://a/1"]) == ["http://a/1"]

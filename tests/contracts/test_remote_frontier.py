@@ -90,10 +90,26 @@ async def test_two_processes_share_one_frontier() -> None:
     for frontier, taken in zip((one, two, server), leases, strict=True):
         assert not frontier.is_finished()
         await frontier.release([(lease, answer(lease, 101.0)) for lease in taken], 101.0)
+    await one.close()
+    await two.close()
     assert server.is_finished()
     assert server.counters.crawled == 6
     assert await two.acquire(102.0, 1) == []
     assert two.is_finished(), "news comes with each answer"
+    for pair in pairs:
+        await pair.die()
+
+
+async def test_a_process_that_waits_gets_half_of_what_another_gives_back() -> None:
+    server = served()
+    pairs = [Pair(server), Pair(server)]
+    one, two = (pair.remote for pair in pairs)
+    await server.put([link(f"http://host-{n}/{m}") for n in range(4) for m in range(2)], 100.0)
+    await resolve(server)
+    leases = await one.acquire(100.0, 9)
+    assert (len(leases), await two.acquire(100.0, 9)) == (4, [])
+    await one.release([(lease, answer(lease, 101.0)) for lease in leases], 101.0)
+    assert [len(await each.acquire(200.0, 9)) for each in (one, two)] == [2, 2]
     for pair in pairs:
         await pair.die()
 
@@ -130,6 +146,7 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     pair.remote.counters.under_way = 5
     pair.remote.counters.stage_under_way["page"] = 4
     await pair.remote.release([(leases[0], Fetched(200, 100.0, 100.0))], 100.0)
+    await pair.remote.close()
     assert server.counters.under_way == 5
     assert server.counters.stage_under_way == {"page": 4}
     pair.remote.exit("finished", {"items": 3})
@@ -139,6 +156,24 @@ async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     assert [lease.url for lease in await server.acquire(100.0, 9)] == [leases[1].url]
     await pair.die()
     assert pair.heard == [("finished", {"items": 3}), 0]
+
+
+async def test_the_last_message_comes_behind_calls_that_wait_to_be_sent() -> None:
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(1), 100.0)
+    await resolve(pair.remote)
+    (lease,) = await pair.remote.acquire(100.0, 9)
+    other = asyncio.create_task(pair.remote.put(links(2), 100.0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # it is sent
+    await pair.remote.release([(lease, answer(lease, 100.0))], 100.0)
+    pair.remote.exit("finished", {})
+    await pair.member.ended.wait()
+    await pair.member.close()
+    assert server.counters.crawled == 1
+    await other
+    await pair.die()
 
 
 async def test_values_of_a_users_own_do_not_break_the_last_message() -> None:
@@ -176,7 +211,7 @@ async def test_a_process_that_does_not_exit_in_time_is_disconnected() -> None:
     await pair.remote.put(links(1), 100.0)
     await pair.remote.acquire(100.0, 1, Lane.ADMISSIONS)
     await server.close()
-    assert not server._frontier._state._leases
+    assert not server.local._state._leases
     await pair.member.disconnected.wait()
     with pytest.raises(StoreError, match="the first process has ended"):
         await pair.remote.acquire(100.0, 1)
@@ -240,6 +275,7 @@ async def test_a_page_is_leased_only_if_it_may_count() -> None:
     assert await server.acquire(100.0, 9) == await pair.remote.acquire(100.0, 9) == []
     assert server.next_at() == pair.remote.next_at() == float("inf")
     await pair.remote.release([(theirs[0], answer(theirs[0], 101.0))], 101.0)
+    await pair.remote.close()
     assert await server.acquire(101.0, 9) == [], "it counts"
     await server.release([(ours[0], Failed("timeout", 101.0, 101.0, final=True))], 101.0)
     more = await server.acquire(110.0, 9)
@@ -282,6 +318,7 @@ async def test_pages_have_a_spare_when_all_that_are_missing_are_leased_and_other
     assert pair.remote.has_spare, "a heartbeat is enough"
     beating.cancel()
     await pair.remote.release([(leases[0], Returned())], began_at)
+    await pair.remote.close()
     assert not pair.remote.has_spare, "there is room"
     server.target = 3
     assert len(await server.acquire(began_at + 9.0, 9)) == 2
@@ -296,7 +333,7 @@ async def test_no_host_is_admitted_while_admitted_hosts_can_give_the_missing_pag
     await server.put(pages, 100.0)
     first = await server.acquire(100.0, 4, Lane.ADMISSIONS)
     await server.release([(lease, answer(lease, 100.0)) for lease in first], 100.0)
-    assert server.supply >= 4
+    assert server.local.supply >= 4
     assert await server.acquire(100.0, 9, Lane.ADMISSIONS) == []
     assert server.next_at(Lane.ADMISSIONS) == float("inf")
     leases = await server.acquire(100.0, 4)
@@ -324,6 +361,7 @@ async def test_the_target_can_be_lowered_to_what_is_answered_and_leased() -> Non
     assert await pair.remote.acquire(101.0, 9) == []
     await server.release([(each, answer(each, 101.0)) for each in ours[1:]], 101.0)
     await pair.remote.release([(each, answer(each, 101.0)) for each in theirs], 101.0)
+    await pair.remote.close()
     assert (server.counters.crawled, server.is_met) == (5, True)
     await pair.die()
 

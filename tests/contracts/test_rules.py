@@ -263,8 +263,7 @@ async def test_the_old_agents_rules_hold_while_robots_txt_cannot_be_fetched(make
 
 
 def driver_rules(driver: Driver) -> HostRules:
-    frontier: Any = driver.frontier
-    frontier = getattr(frontier, "_frontier", frontier)
+    frontier: Any = driver.frontier.local
     held = frontier._state._state.policy.rules
     assert isinstance(held, HostRules)
     return held

@@ -22,6 +22,7 @@ from typing import Any
 from scrapy.cmdline import execute
 
 from tests.crawl.crawling import wait_for_servers
+from tests.forkedworkers import fork_workers
 from webcrawl.downloader import handler
 from webcrawl.extensions import feeds
 from webcrawl.frontier.disk.database import Database
@@ -64,11 +65,13 @@ def main() -> None:
         if not os.WIFSIGNALED(status):  # the crawl ended before the fault
             sys.exit(os.waitstatus_to_exitcode(status))
         wait_for_servers(int(port))
+    fork_workers(sys.argv)
     sys.exit(execute())
 
 
 def run(fault: str, report: Path) -> None:
     """Run a crawl until `fault` kills it."""
+    fork_workers(sys.argv)
     leased: dict[Lease, None] = {}
     keep_account(leased)
 

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Result, crawl
 
 PAGE = b"<html><title>A page</title><body>" + b"<p>Some words of a page.</p>\n" * 40
+# Settings of a crawl of `served`.
+AT_ONCE: dict[str, Any] = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
 MAX_SIZE = 100_000  # DOWNLOAD_MAXSIZE of the crawl
 ROBOTS = b"User-agent: *\nDisallow: /private\n"
 CLOSE = b"Connection: close"  # on a kept connection pages would come out of order
@@ -68,6 +71,7 @@ ODD = {
     "/liar": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
     + b"<html>these are no chunks\n" * 200,
 }
+_STEP_BYTES = 4096
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
 
 
@@ -91,20 +95,22 @@ class Record:
 
 def records(path: Path) -> list[Record]:
     """All records of a file; each must be a gzip member of its own."""
-    data, found = path.read_bytes(), []
-    rest = data
-    while rest:
-        member = zlib.decompressobj(31)
-        head, _, block = member.decompress(rest).partition(b"\r\n\r\n")
+    data, found, at = path.read_bytes(), [], 0
+    while at < len(data):
+        member, start, pieces = zlib.decompressobj(31), at, list[bytes]()
+        while not member.eof:  # in steps: what is behind a member is copied
+            step = data[at : at + _STEP_BYTES]
+            assert step
+            pieces.append(member.decompress(step))
+            at += len(step) - len(member.unused_data)
+        head, _, block = b"".join(pieces).partition(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
         assert lines[0] == "WARC/1.1"
         fields = {name.lower(): value.strip() for name, _, value in (
             line.partition(":") for line in lines[1:]
         )}  # fmt: skip
         assert block[int(fields["content-length"]) :] == b"\r\n\r\n"
-        found.append(Record(len(data) - len(rest), fields["warc-type"], fields, block[:-4]))
-        assert member.eof
-        rest = member.unused_data
+        found.append(Record(start, fields["warc-type"], fields, block[:-4]))
     return found
 
 
@@ -162,10 +168,5 @@ def served(pages: dict[str, bytes]) -> Iterator[Site]:
 
 def crawled(folder: Path, site: Site, **settings: object) -> Result:
     """Crawl all pages of `site`."""
-    chosen = {
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "DOWNLOAD_DELAY": 0,
-        "IP_DELAY": 0,
-        "DOWNLOAD_MAXSIZE": MAX_SIZE,
-    }
+    chosen = AT_ONCE | {"DOWNLOAD_MAXSIZE": MAX_SIZE}
     return crawl(folder, f"{site.url}/", **chosen | settings)

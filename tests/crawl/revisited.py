@@ -46,7 +46,7 @@ class Visits:
 
     def spider_opened(self) -> None:
         frontier: Any = crawl_of(self._crawler).frontier
-        frontier._frontier._state._backlog._is_recrawl = False  # it ends, though RECRAWL is on
+        frontier.local._state._backlog._is_recrawl = False  # it ends, though RECRAWL is on
         acquire, release = frontier.acquire, frontier.release
         path = Path(self._crawler.settings["VISITED"])
 

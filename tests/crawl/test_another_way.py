@@ -12,7 +12,7 @@ import pytest
 
 from tests.adapters.stock_crawl import Site, site
 from tests.crawl.crawling import Result, assert_clean, crawl
-from tests.crawl.knownsite import Record, records
+from tests.crawl.knownsite import AT_ONCE, Record, records
 from webcrawl.tools.warccheck.check import check
 
 pytestmark = pytest.mark.slow
@@ -66,8 +66,7 @@ WAYS = {
 
 def run(folder: Path, host: Site, *spider: str, **settings: Any) -> Result:
     feeds = {str(folder / "items.jsonl"): {"format": "jsonlines"}}
-    quick = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
-    chosen = quick | {"FEEDS": json.dumps(feeds)} | settings
+    chosen = AT_ONCE | {"FEEDS": json.dumps(feeds)} | settings
     result = crawl(folder, host.url(), spider=spider or ("crawl", "broad"), **chosen)
     assert_clean(result)
     assert result.exit_code == 0

@@ -12,7 +12,7 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 
 from tests.crawl.crawling import Crawl, Result, assert_clean, assert_faultless, crawl
 from tests.crawl.crawllog import log_lines
-from tests.crawl.knownsite import answer, served
+from tests.crawl.knownsite import AT_ONCE, answer, served
 from tests.crawl.test_processes import Processes, is_alive
 from tests.forked import running
 from webcrawl.config.build import CLOSE_GRACE_S
@@ -31,7 +31,6 @@ ENDS = {  # what ends each trap, and after how many steps
 }
 TRAPS = (*ENDS, "page-fan")  # a fan ends by a cap only
 NO_LIMITS = {"TRAPS": 0}
-AT_ONCE = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}  # for `served`
 # A name without an answer takes 10 s per try, so such names have a test of their own.
 SILENT_NAMES = ("dns-silent", "dns-garbage", "dns-loop")
 LEFT_OUT = ("dns-private", "page-huge-chunk", *SILENT_NAMES, *TRAPS)

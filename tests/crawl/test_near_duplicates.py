@@ -15,7 +15,7 @@ import pytest
 from tests.adapters.stock_crawl import Site, site
 from tests.crawl.crawling import Crawl, Result, assert_clean
 from tests.crawl.crawllog import Line, assert_log, log_lines
-from tests.crawl.knownsite import records
+from tests.crawl.knownsite import AT_ONCE, records
 from tests.unit.corpus_pages import pages
 from tests.unit.test_corpus_neardup import COPIES, mirror
 from webcrawl.warc.captures import lines_of
@@ -26,7 +26,7 @@ TEXTS = 20
 KILL = "before-release:9"  # pages are compared, and not committed
 REFRESH = '<meta http-equiv=refresh content="9; url=/next/3">'
 NOFOLLOW = "<meta name=robots content=nofollow>"
-QUICK = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0, "CRAWL_PROCESSES": 2}
+QUICK = AT_ONCE | {"CRAWL_PROCESSES": 2}
 
 
 @dataclass

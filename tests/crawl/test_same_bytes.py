@@ -12,11 +12,10 @@ import pytest
 
 from tests.adapters.stock_crawl import site
 from tests.crawl.crawling import Result, assert_clean, crawl
-from tests.crawl.knownsite import GZIPPED, PAGE, answer, chunked, crawled, records, served
+from tests.crawl.knownsite import AT_ONCE, GZIPPED, PAGE, answer, chunked, crawled, records, served
 
 pytestmark = pytest.mark.slow
 
-QUICK = {"ALLOW_PRIVATE_ADDRESSES": 1, "DOWNLOAD_DELAY": 0, "IP_DELAY": 0}
 SHELL = '<meta http-equiv="refresh" content="0; url=/portal/">'
 FRONT = '<a href="about.html">about</a> <a href="/news/">news</a>'
 
@@ -42,7 +41,7 @@ def test_links_of_identical_pages_are_all_followed(tmp_path: Path) -> None:
             for number in range(1, 7)
         ]
         seeds = ",".join(host.url() for host in hosts)
-        result = crawl(tmp_path, seeds, CRAWL_PROCESSES=2, **QUICK)
+        result = crawl(tmp_path, seeds, CRAWL_PROCESSES=2, **AT_ONCE)
     assert_clean(result)
     assert [sorted(host.asked) for host in hosts] == [["/", "/portal/", "/robots.txt"]] * 6
     links = outlinks(result)
@@ -54,7 +53,7 @@ def test_links_of_identical_pages_are_all_followed(tmp_path: Path) -> None:
 def test_relative_links_of_mirrors_are_followed(tmp_path: Path) -> None:
     pages = {"/": (200, FRONT), "/mirror/": (200, FRONT)}
     with site(pages, "127.0.0.1") as a, site(pages, "127.0.0.2") as b:
-        result = crawl(tmp_path, f"{a.url()},{a.url('/mirror/')},{b.url()}", **QUICK)
+        result = crawl(tmp_path, f"{a.url()},{a.url('/mirror/')},{b.url()}", **AT_ONCE)
     assert_clean(result)
     assert sorted(a.asked) == [
         *("/", "/about.html", "/mirror/", "/mirror/about.html", "/news/", "/robots.txt"),
@@ -136,7 +135,7 @@ class Users(BroadSpider):
     with site({}) as host:
         result = crawl(
             tmp_path, host.url("/x"), spider=("runspider", str(module)), FEEDS=json.dumps(feeds),
-            **QUICK,
+            **AT_ONCE,
         )  # fmt: skip
     assert_clean(result)
     assert host.asked.count("/x") == 2

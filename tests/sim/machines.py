@@ -160,8 +160,8 @@ class RemoteMachine(Machine):
         stream = remote._stream
         self._unsure[lease] = self.held.pop(lease)
         await self.frontier.release([(lease, outcome)], now())
-        if isinstance(self.remote, AllHubs) and (calls := set(self.remote._hubs[number].calls)):
-            await asyncio.wait(calls)
+        if answers := set(remote._releasing):
+            await asyncio.wait(answers)
         is_sure = stream is remote._stream and not remote._gives_up
         if is_sure and lease in self._unsure:
             del self._unsure[lease]
@@ -220,7 +220,7 @@ class HubMachine(Machine):
         )
         self.service = _Service(
             *(self.bus, self.ownership, self.sessions),
-            self.several.peers if self.several else None,
+            self.several,
             allow=self.allow,
             refuse=self._refuse,
             clock=now,
@@ -233,15 +233,13 @@ class HubMachine(Machine):
                 refuse=self._refuse,
             )
         self.service.start()
-        if self.several:
-            self.several.start()
 
     def _refuse(self, why: str) -> None:
         self.refusal = why
 
     def kill(self) -> None:
         super().kill()
-        for task in [*self.service._tasks, *(self.several._tasks if self.several else ())]:
+        for task in self.service._tasks:
             task.cancel()
         self.bus.kill()
         kill_frontier(self.own)
@@ -266,7 +264,7 @@ class HubMachine(Machine):
 
 def several_hubs(
     bus: SimBus, folder: Path, number: int, hubs: int, new_name: Callable[[], str]
-) -> SimSeveralHubs:
+) -> SeveralHubs:
     addresses = HubAddresses(
         number,
         hubs,
@@ -274,7 +272,7 @@ def several_hubs(
         is_new=not is_begun(folder / FOLDER),
         clock=now,
     )
-    return SimSeveralHubs(
+    return SeveralHubs(
         bus,
         Claim("crawl", number, hubs),
         addresses,
@@ -284,32 +282,18 @@ def several_hubs(
     )
 
 
-class SimSeveralHubs(SeveralHubs):
-    """A hub among several whose process may be stopped."""
+class _Service(HubService):
+    """That of a process that may be stopped."""
 
-    bus: SimBus
+    _bus: SimBus
 
-    async def _repeat(  # type: ignore[override]
-        self, seconds: float, work: Callable[[], Awaitable[None] | None]
-    ) -> None:
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None] | None]) -> None:
         async def goes_on() -> None:
-            await self.bus.goes_on()
+            await self._bus.goes_on()
             if (waiting := work()) is not None:
                 await waiting
 
         await repeat(seconds, goes_on)
-
-
-class _Service(HubService):
-    _bus: SimBus
-
-    async def check(self) -> None:
-        if not self._bus.is_stopped:
-            await super().check()
-
-    def tick(self) -> None:
-        if not self._bus.is_stopped:
-            super().tick()
 
 
 def _names(random: Random) -> Callable[[], str]:

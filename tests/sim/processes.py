@@ -135,6 +135,8 @@ class Fetcher:
 
     async def release(self, lease: Lease, outcome: Outcome) -> None:
         await self.frontier.release([(lease, outcome)], now())
+        if isinstance(self.frontier, RemoteFrontier) and (answers := set(self.frontier._releasing)):
+            await asyncio.wait(answers)
         self.held.pop(lease, None)
         self._judge.released(lease, outcome)
 

@@ -546,9 +546,9 @@ async def test_a_command_at_any_hub_goes_to_hub_0_and_a_question_to_the_hub_of_i
 @pytest.mark.parametrize(
     "letter",
     [
-        Obey(True, (), ("re:((((",), 1),
-        Obey(True, (), ("@/etc/hostname",), 1),
-        Obey(True, ("a.test", "re:(?P<x"), (), 1),
+        Obey(Orders(True, (), ("re:((((",), 1)),
+        Obey(Orders(True, (), ("@/etc/hostname",), 1)),
+        Obey(Orders(True, ("a.test", "re:(?P<x"), (), 1)),
     ],
 )
 @simulated
@@ -573,7 +573,7 @@ async def test_letters_that_only_hub_0_may_send_are_not_obeyed() -> None:
     await asyncio.sleep(5.0)
     victim = world.hubs[2]
     for letter in (
-        Obey(True, (), ("a.test",), 9),
+        Obey(Orders(True, (), ("a.test",), 9)),
         Word(9, 1, 0, 5, 0, 1),
         End("finished"),
         End("closespider_pagecount"),

@@ -27,16 +27,6 @@ def test_changes_are_the_differences_since_the_last_call() -> None:
     assert tracked.changes() == {}
 
 
-def test_what_is_added_through_it_is_no_change() -> None:
-    counters = Counters()
-    tracked = Tracked(counters)
-    counters.crawled += 1
-    tracked.add({"crawled": 4, "codes": {"2xx": 4}})
-    counters.codes["2xx"] += 1
-    assert (counters.crawled, counters.codes) == (5, {"2xx": 5})
-    assert tracked.changes() == {"crawled": 1, "codes": {"2xx": 1}}
-
-
 def test_bot_walls_are_counted_by_service() -> None:
     counters = Counters()
     for status, wall in ((200, "akamai"), (403, "cloudflare"), (403, "cloudflare"), (403, "")):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import inf
 
 from tests.cases import each_of
-from webcrawl.cluster.ages import shifted
 from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet
-from webcrawl.cluster.streams import Stream
+from webcrawl.cluster.streams import Stream, decode_shifted
 from webcrawl.frontier.lease import Failed, Fetched, Resolved
 from webcrawl.hub.wire import (
     Acquire,
@@ -19,6 +18,7 @@ from webcrawl.hub.wire import (
     Message,
     Release,
     Status,
+    encode,
 )
 
 
@@ -169,4 +169,4 @@ def test_times_come_as_ages() -> None:
     ],
 )
 def test_each_time_of_a_message_is_shifted(message: Message, expected: Message) -> None:
-    assert shifted(message, 5.0) == expected
+    assert decode_shifted(encode(message), 5.0) == expected

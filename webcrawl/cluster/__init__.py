@@ -19,8 +19,7 @@ socket pair: server, member and client are the same.
   another; or between two hubs, in one session
 - `sessions`: the hub's end of all of them; `fetching`: the fetcher's end of one; `allhubs`: the
   frontiers of several hubs as one
-- `ages`: times on their way from one machine's clock to the other's
-- `records`: which process is the hub; `service`: its two tasks; `claims`: its number, in JOBDIR
+- `records`: which process is the hub; `service`: its rounds; `claims`: its number, in JOBDIR
 - `joining`: how a fetcher finds its hub
 - with several hubs, `peers`: their sessions with each other; `courier` and `letters`: links to the
   hosts of another; `turns` and `addresses`: IP addresses; `several`: what belongs to one of several

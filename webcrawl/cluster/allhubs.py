@@ -157,10 +157,8 @@ class AllHubs(ClientFrontier):
         by_hub: defaultdict[int, list[tuple[Lease, Outcome]]] = defaultdict(list)
         for lease, outcome in done:
             by_hub[self._hub_of_host(lease.host)].append((lease, outcome))
-        await self._answers(
-            (self._hubs[number], self._hubs[number].frontier.release(some, now))
-            for number, some in by_hub.items()
-        )
+        for number, some in by_hub.items():
+            await self._hubs[number].frontier.release(some, now)
 
     async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
         """Each hub has the lines of its own hosts. Waits for all hubs."""
@@ -201,7 +199,8 @@ class AllHubs(ClientFrontier):
         return any(hub.frontier.is_met for hub in self._hubs)
 
     async def close(self) -> None:
-        """Does nothing, as in `RemoteFrontier`."""
+        """Wait until the hubs have answered all releases, LATE_S at most."""
+        await self._answers([(hub, hub.frontier.close()) for hub in self._hubs])
 
     # The life of this process
 

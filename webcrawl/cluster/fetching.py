@@ -103,6 +103,7 @@ class HubFrontier(RemoteFrontier):
         self.bus = bus
         bus.on_lost = self.end_session
         self.number = number
+        self._subject = hub_subject(number)
         self._hub = "the hub" if brief.hubs == 1 else f"hub {number}"
         self._clock = clock
         self._fetcher = fetcher
@@ -139,7 +140,7 @@ class HubFrontier(RemoteFrontier):
         return Stream(self._send, self._clock)
 
     def _send(self, message: ToHub) -> None:
-        self.bus.publish(hub_subject(self.number), encode(message))
+        self.bus.publish(self._subject, encode(message))
 
     # Calls
 
@@ -172,16 +173,29 @@ class HubFrontier(RemoteFrontier):
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
         given_up = [each for each in done if each[0] not in self._keys]
+        if known:
+            await super().release(known, now)
         if given_up:
             self.on_renewed()  # the links of a lease that was given up go nowhere
-        if known:
-            stream = self._stream
-            await super().release(known, now)
-            if stream is not self._stream:  # the hub may have got them, or not
-                given_up += known
-            self._leave_hub()
+            self._start(self._log_if_lost(given_up))
+
+    async def _released(
+        self, answer: asyncio.Future[None], done: Sequence[tuple[Lease, Outcome]]
+    ) -> None:
+        try:
+            await answer
+        except StreamOverError:  # the hub may have got them, or not
+            await self._log_if_lost(done)
+        else:
+            self._forget_taken(done)
+        self._leave_hub()
+
+    async def _log_if_lost(self, given_up: Sequence[tuple[Lease, Outcome]]) -> None:
         for warc, lines in lines_of_outcomes(given_up, time.time()).items():
             await self.log_if_lost(warc, lines)
+        self._forget_taken(given_up)
+
+    def _forget_taken(self, done: Sequence[tuple[Lease, Outcome]]) -> None:
         for lease, _ in done:
             self._taken.pop(lease, None)
 
@@ -302,7 +316,7 @@ class HubFrontier(RemoteFrontier):
                 self._begin_again()
 
     def _receive(self, packet: Packet) -> None:
-        had_session = self.is_connected
+        had_session = self._stream.session
         try:
             self._stream.receive(packet)
         except Exception as error:  # of the message, or our own in carrying it out
@@ -312,7 +326,7 @@ class HubFrontier(RemoteFrontier):
             self.end_session()
             self._end_crawl(CHANGED)
             return
-        if had_session and not self.is_connected:  # a gap
+        if had_session and not self._stream.session:  # a gap
             self._begin_again()
 
     def _begin_again(self) -> None:

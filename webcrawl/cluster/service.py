@@ -1,20 +1,22 @@
 """The hub's side of a crawl on several machines: holds the hub's record, and serves fetchers.
 
-Two tasks: one renews the record, which may wait for the bus, and one ticks. Neither this process
-nor a fetcher sends a request while the record is not known to be there.
+Runs its rounds: one renews the record, which may wait for the bus, and one ticks; one of several
+hubs has more. Neither this process nor a fetcher sends a request while the record is not known to
+be there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, cancel_all, repeat
 from webcrawl.cluster.packets import TICK_S
 from webcrawl.cluster.peers import Peers
 from webcrawl.cluster.records import Ownership
 from webcrawl.cluster.sessions import Sessions
+from webcrawl.cluster.several import SeveralHubs
 from webcrawl.cluster.streams import Clock
 
 logger = logging.getLogger(__name__)
@@ -23,9 +25,8 @@ CHECK_S = 2.0  # between two renewals of the record
 
 
 class HubService:
-    """Runs `ownership`, `sessions` and `peers`.
+    """Runs `ownership`, `sessions`, and `several` if there are other hubs, from `join` on.
 
-    peers -- the sessions with the other hubs, if there are several
     allow -- told until when this process may send requests
     refuse -- told why this process must end
     """
@@ -35,15 +36,15 @@ class HubService:
         bus: Bus,
         ownership: Ownership,
         sessions: Sessions,
-        peers: Peers | None = None,
+        several: SeveralHubs | None = None,
         *,
         allow: Callable[[float], None],
         refuse: Callable[[str], None],
         clock: Clock,
     ) -> None:
         self.sessions = sessions
-        self._peers = peers
-        self._served: list[Sessions | Peers] = [sessions] if peers is None else [sessions, peers]
+        self._several = several
+        self._served: list[Sessions | Peers] = [sessions, *([several.peers] if several else [])]
         self._bus = bus
         self._ownership = ownership
         self._allow = allow
@@ -59,11 +60,13 @@ class HubService:
         """Send no request from now on, until the record is there."""
         self._serve_until(self._clock())
         self._bus.on_lost = self._on_lost
-        self._tasks = [
-            asyncio.create_task(repeat(CHECK_S, self.check)),
-            asyncio.create_task(repeat(TICK_S, self.tick)),
-        ]
-        self._tasks.append(asyncio.create_task(self.sessions.open()))
+        several = self._several
+        rounds = [(CHECK_S, self.check), (TICK_S, self.tick), *(several.rounds if several else ())]
+        works = [*(self._repeat(*each) for each in rounds), *(each.open() for each in self._served)]
+        self._tasks = [asyncio.create_task(work) for work in works]
+
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None] | None]) -> None:
+        await repeat(seconds, work)
 
     async def check(self) -> None:
         try:
@@ -91,9 +94,9 @@ class HubService:
     async def close(self, reason: str) -> None:
         """The crawl has ended in this process, and its frontier is closed."""
         await cancel_all(self._tasks)
+        if self._several is not None and self._tasks:
+            await self._several.close()
         is_free = await self.sessions.close()
-        if self._peers is not None:
-            self._peers.close()
         try:
             await self._ownership.end(reason, is_free=is_free)
         except BusError:  # the next run waits

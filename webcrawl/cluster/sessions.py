@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -208,7 +209,8 @@ class Sessions:
         stream.begin(hello.session, hello.received, 0.0, hello.sent_at)
 
     def _serve(self, hello: Hello) -> Fetcher:
-        stream = Stream(lambda packet: self._send(hello.fetcher, packet), self._clock)
+        publish = partial(self._bus.publish, subject_of(hello.fetcher))
+        stream = Stream(lambda packet: publish(encode(packet)), self._clock)
         logger.info("Fetcher %s joins", hello.place)
 
         def on_disconnect(leases: int) -> None:

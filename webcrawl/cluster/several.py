@@ -6,12 +6,11 @@ frontier. A crawl with one hub has none of this.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
-from webcrawl.cluster.bus import Bus, cancel_all, repeat
+from webcrawl.cluster.bus import Bus
 from webcrawl.cluster.claims import Claim
 from webcrawl.cluster.courier import PAUSE_S, Courier
 from webcrawl.cluster.peers import Peers
@@ -31,11 +30,12 @@ class SeveralHubs:
 
     addresses -- None: no address has a delay or a cap
     partition -- the hosts of the other hubs
-    courier, whole -- from `join` on
+    courier, whole, rounds -- from `join` on: `rounds` is what is done each so many seconds
     """
 
     courier: Courier
     whole: WholeCrawl
+    rounds: list[tuple[float, Callable[[], Awaitable[None] | None]]]
 
     def __init__(
         self,
@@ -55,7 +55,6 @@ class SeveralHubs:
             bus, claim, longest_fetch_s=longest_fetch_s, clock=clock, new_name=new_name
         )
         self._clock = clock
-        self._tasks: list[asyncio.Task[None]] = []
 
     def __repr__(self) -> str:
         return f"<SeveralHubs {self.peers!r}>"
@@ -98,7 +97,9 @@ class SeveralHubs:
             clock=clock,
             utc=utc,
         )
+        self.rounds = [(PAUSE_S, self.courier.turn), (STEP_S, self.whole.step)]
         if self.addresses is not None:
+            self.rounds.append((BATCH_S, self.addresses.tick))
             self.addresses.join(
                 self.peers,
                 lambda *given: frontier.call(lambda state: state.give_pages(*given)),
@@ -106,22 +107,9 @@ class SeveralHubs:
                 on_recall=recall,
             )
 
-    def start(self) -> None:
-        """The bus is open."""
-        rounds: list[tuple[float, Callable[[], Awaitable[None] | None]]] = [
-            (PAUSE_S, self.courier.turn),
-            (STEP_S, self.whole.step),
-        ]
-        if self.addresses is not None:
-            rounds.append((BATCH_S, self.addresses.tick))
-        works = [self.peers.open(), *(self._repeat(*each) for each in rounds)]
-        self._tasks = [asyncio.create_task(work) for work in works]
-
-    _repeat = staticmethod(repeat)
-
     async def close(self) -> None:
         """The frontier is closed, and no request is under way."""
-        await cancel_all(self._tasks)
-        if self.addresses is not None and self._tasks:
+        if self.addresses is not None:
             with suppress(StoreError):  # the pages of unused turns stay counted
                 await self.addresses.close()
+        self.peers.close()

@@ -17,9 +17,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Annotated, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from msgspec import Meta
 from msgspec.structs import replace
 
 from webcrawl.base.wording import printable
@@ -27,7 +26,7 @@ from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.target import Report
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import Orders, SteeringError
+from webcrawl.hub.wire import BoundedText, Orders, SteeringError
 from webcrawl.scope.rules import check_entry
 
 logger = logging.getLogger(__name__)
@@ -39,33 +38,27 @@ ANSWER_S: Final = 15.0  # for hub 0 to answer a command: longer, since it waits 
 
 _EXPLAIN: Final = "explain"
 
-_Text = Annotated[str, Meta(max_length=100_000)]
-_Entries = tuple[_Text, ...]
-
 
 class Command(Letter, frozen=True):
     """Carry out a command of a user for all hubs, or explain a URL. `Reply` has the number."""
 
     number: int
-    command: _Text
-    arguments: _Entries
+    command: BoundedText
+    arguments: tuple[BoundedText, ...]
 
 
 class Reply(Letter, frozen=True):
     """The answer to a `Command`, for the user."""
 
     number: int
-    text: _Text
+    text: BoundedText
     is_refused: bool
 
 
 class Obey(Letter, frozen=True):
-    """How the crawl is steered: the fields of `Orders`."""
+    """How the crawl is steered."""
 
-    is_paused: bool
-    allow: _Entries
-    deny: _Entries
-    number: int
+    orders: Orders
 
 
 class Reached(NamedTuple):
@@ -147,8 +140,7 @@ class HubSteering:
     @property
     def state(self) -> Obey:
         """What holds at hub 0."""
-        orders = self._server.orders
-        return Obey(orders.is_paused, orders.allow, orders.deny, orders.number)
+        return Obey(self._server.orders)
 
     def hear(self, hub: int, report: Report) -> None:
         """Hub 0: a hub that knows orders of a run before gets those of this one, as later ones."""
@@ -181,19 +173,19 @@ class HubSteering:
         try:
             if hub != 0:
                 raise ValueError("only hub 0 gives orders")
-            _added(self._server.orders, obey)
+            _added(self._server.orders, obey.orders)
         except ValueError as error:  # ScopeError too
             line = "Hub %d has sent orders that are not obeyed: %s"
             logger.error(line, hub, printable(str(error)[:500]))
         else:
-            self._start(self._obey(obey))
+            self._start(self._obey(obey.orders))
 
-    async def _obey(self, obey: Obey) -> None:
+    async def _obey(self, orders: Orders) -> None:
         async with self._obeying:  # in their order
             known = self._server.orders
-            if obey.number >= known.number:
+            if orders.number >= known.number:
                 try:
-                    self.unanswered = await self._process.obey(_added(known, obey))
+                    self.unanswered = await self._process.obey(_added(known, orders))
                 except SteeringError:
                     return
             self.on_obeyed()
@@ -254,14 +246,14 @@ class HubSteering:
         task.add_done_callback(self._tasks.discard)
 
 
-def _added(known: Orders, obey: Obey) -> Orders:
-    """`obey` with the entries that are not known yet. ScopeError as `_check`."""
+def _added(known: Orders, orders: Orders) -> Orders:
+    """`orders` with the entries that are not known yet. ScopeError as `_check`."""
     before = {*known.allow}, {*known.deny}
-    allow = tuple(each for each in dict.fromkeys(obey.allow) if each not in before[0])
-    deny = tuple(each for each in dict.fromkeys(obey.deny) if each not in before[1])
+    allow = tuple(each for each in dict.fromkeys(orders.allow) if each not in before[0])
+    deny = tuple(each for each in dict.fromkeys(orders.deny) if each not in before[1])
     _check("allow", allow)
     _check("deny", deny)
-    return Orders(obey.is_paused, allow, deny, obey.number)
+    return replace(orders, allow=allow, deny=deny)
 
 
 def _check(command: str, arguments: Iterable[str]) -> None:

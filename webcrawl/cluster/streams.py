@@ -6,6 +6,11 @@ the next one begins with the packets that have not arrived. So a cut neither los
 message.
 
 No clock and no bus: the owner passes the packets in, and `send` takes them out.
+
+A time in a message is a reading of its sender's monotonic clock. Its packet has the time at which
+it was sent. So the receiver knows how old each time was then, and takes that age from its own
+clock: the clocks of two machines are never compared. A message on its way looks sent later than it
+was. So what a fetcher has asked looks asked later, which is polite.
 """
 
 from __future__ import annotations
@@ -13,20 +18,53 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
-from webcrawl.cluster.ages import shifted
+from msgspec import Struct
+from msgspec.structs import replace
+
 from webcrawl.cluster.packets import PACKET_BYTES, SILENCE_S, Packet, untrusted
-from webcrawl.hub.wire import Channel, Message, decode
+from webcrawl.hub.wire import Answers, Calls, Channel, Message, Release, Steer, WakeUp, decode
 
+S = TypeVar("S", bound=Struct)
 Clock = Callable[[], float]
 _decode = untrusted(decode)
 
 
 def decode_shifted(data: bytes | bytearray, by_s: float) -> Message:
-    """A message of a fetcher or its hub, by the clock of this process. DecodeError."""
-    return shifted(_decode(data), by_s)
+    """A message of a fetcher or its hub, with its times set forward by `by_s`. DecodeError.
+
+    0.0 ("none", "now") and inf stay.
+    """
+    message = _decode(data)
+    match message:
+        case Calls():
+            calls = [_shifted(call, by_s) for call in message.calls]
+            for n, call in enumerate(calls):
+                if isinstance(call, Release):
+                    done = [(key, _shifted(outcome, by_s)) for key, outcome in call.done]
+                    calls[n] = replace(call, done=done)
+            return replace(message, calls=calls)
+        case Answers() | WakeUp() | Steer():
+            return replace(message, status=_shifted(message.status, by_s))
+    return message
+
+
+def _shifted(value: S, by_s: float) -> S:
+    times = {}
+    for name in _times_of(type(value)):
+        if 0.0 < (at := getattr(value, name)) < inf:
+            times[name] = at + by_s
+    return replace(value, **times) if times else value
+
+
+@cache
+def _times_of(kind: type[Struct]) -> tuple[str, ...]:
+    """The fields of a call, an outcome or `Status` that are times of the sender's clock."""
+    names = kind.__struct_fields__
+    return tuple(name for name in names if name == "now" or name.endswith("_at"))
 
 
 class Stream(asyncio.Transport):

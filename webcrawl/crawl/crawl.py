@@ -26,6 +26,7 @@ from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
 from webcrawl.scope import Scope
@@ -139,13 +140,18 @@ class Crawl:
         self.fatal_error = ""  # the error of the crawl, even if something else ended it; or ""
 
     @property
+    def local(self) -> LocalFrontier | None:
+        """The frontier, in the process that has it; None also when it could not be opened."""
+        return self.frontier.local if self.frontier is not None else None
+
+    @property
     def counters(self) -> Counters | None:
         return self.frontier.counters if self.frontier is not None else None
 
     @property
     def log(self) -> CrawlLog | None:
         """The crawl log; None without one, and in a worker."""
-        return self.frontier.log if self.frontier is not None else None
+        return self.local.log if self.local is not None else None
 
     @property
     def crawl_id(self) -> str:

@@ -1,8 +1,8 @@
 """Finds the answers that a killed process has archived, and that have no line in the crawl log.
 
 A line is written when the lease of a page is given back. So an answer without a line was leased
-after `Frontier.unlogged_since`, and is in a WARC file that was changed after that time. Only these
-files are read, and the crawl log since the first of them was begun.
+after `LocalFrontier.unlogged_since`, and is in a WARC file that was changed after that time. Only
+these files are read, and the crawl log since the first of them was begun.
 
 Memory: 80 bytes for each capture in these files, mostly one or two of WARC_MAX_SIZE: 8 MB for
 100,000 captures. Cost: 2 s for 1 GB of WARC files, 0.3 s for a file of the log.
@@ -26,6 +26,7 @@ from typing import Final
 from webcrawl.crawllog.line import Details, Kind, LostLine, Turn, joined, to_bytes
 from webcrawl.crawllog.places import CLOCK_S, logged_offsets, modified_time
 from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.parse.page import media_type_of
 from webcrawl.parse.urls import canonicalize, host_of
 from webcrawl.warc.captures import Archived, captures_in, crawls_of
@@ -41,7 +42,7 @@ _VIA = re.compile(rb"^via: ([^\r\n]*)", re.MULTILINE)
 
 
 async def log_lost(
-    frontier: Frontier, folder: Path, pid: int, is_ours: Callable[[str], bool], *, is_all: bool
+    frontier: LocalFrontier, folder: Path, pid: int, is_ours: Callable[[str], bool], *, is_all: bool
 ) -> None:
     """Write a line for each answer in the finished WARC files in `folder` that has none. OSError.
 

@@ -79,16 +79,15 @@ class Hub:
             number=claim.number,
         )
         self._ownership = config.ownership_from(
-            *(settings, self._bus, record, claim.number), is_new=not server.resumed
+            *(settings, self._bus, record, claim.number), is_new=not server.local.resumed
         )
         self._service = HubService(
-            *(self._bus, self._ownership, sessions, several.peers if several is not None else None),
+            *(self._bus, self._ownership, sessions, several),
             allow=self._allow_until,
             refuse=self._refuse,
             clock=time.monotonic,
         )
-        local = server.behind
-        assert isinstance(local, LocalFrontier)
+        local = server.local
         if several is not None:
             self._join_others(several, local)
         self._checkpoints = crawl.checkpoints = config.checkpoints_from(
@@ -128,8 +127,6 @@ class Hub:
         else:
             logger.info("This process is %s of the crawl, on %r", self._name, self._bus)
             self._service.start()
-            if self._several is not None:
-                self._several.start()
 
     def _allow_until(self, until: float) -> None:
         crawl = crawl_of(self._crawler)
@@ -160,7 +157,6 @@ class Hub:
         if self._checkpoints is not None:
             await self._checkpoints.close(is_clean=reason != "frontier_error")
         if self._several is not None:
-            await self._several.close()
             reason = self._several.whole.share.end or "shutdown"  # of the crawl, not of this hub
         await self._service.close("" if reason in RESUMED else reason)
         await self._bus.close()

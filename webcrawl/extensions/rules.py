@@ -25,6 +25,7 @@ from webcrawl.config.build import leads_crawl, rules_path
 from webcrawl.config.rulesfile import RulesError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.store import StoreError
+from webcrawl.hub.server import FrontierServer
 from webcrawl.scope.hostrules import HostRule, Values
 from webcrawl.signals import crawl_closing
 
@@ -92,7 +93,7 @@ class RulesWatch:
         rules = await asyncio.to_thread(rulesfile.load, self._path)
         crawl = crawl_of(self._crawler)
         assert crawl.rules is not None
-        assert crawl.frontier is not None
+        assert isinstance(crawl.frontier, FrontierServer)
         in_force, before = crawl.rules.rules, crawl.rules.of
         if rules is in_force:  # the first poll
             return

@@ -20,8 +20,8 @@ from scrapy.exceptions import NotConfigured
 from webcrawl.base.wording import utc_now
 from webcrawl.config.build import leads_crawl, report_folder
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
 from webcrawl.live.machine import process_stats
 from webcrawl.report.lines import named_counts
@@ -52,16 +52,16 @@ class Series:
 
     def spider_opened(self) -> None:
         crawl = crawl_of(self._crawler)
-        if crawl.frontier is not None and crawl.crawl_id:
+        if crawl.local is not None and crawl.crawl_id:
             file = SeriesFile(series_path(self._folder, crawl.crawl_id))
-            self._task = asyncio.create_task(self._watch(file, crawl.frontier))
+            self._task = asyncio.create_task(self._watch(file, crawl.local))
 
     async def spider_closed(self) -> None:
         self._closing.set()
         if self._task is not None:
             await self._task
 
-    async def _watch(self, file: SeriesFile, frontier: Frontier) -> None:
+    async def _watch(self, file: SeriesFile, frontier: LocalFrontier) -> None:
         """Write a point now, at each interval, and at the end of the run."""
         while True:
             is_last = self._closing.is_set()

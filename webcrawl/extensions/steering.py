@@ -296,7 +296,7 @@ class SteeringExtension:
         setting = read(self._crawler.settings, "CLOSESPIDER_PAGECOUNT", int)
         row = Command(utc_now(), by, command, tuple(arguments), setting).row
         try:
-            await self._server.keep_command(row)
+            await self._server.local.keep_command(row)
         except StoreError as error:
             raise SteeringError(
                 f"nothing is changed: the command cannot be kept: {error}"

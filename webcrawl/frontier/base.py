@@ -18,12 +18,10 @@ What every implementation promises:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
-from webcrawl.crawllog.files import CrawlLog
 from webcrawl.crawllog.line import LostLine
 from webcrawl.fetch.exchange import TRANSIENT
 from webcrawl.frontier.counters import Counters
@@ -39,22 +37,19 @@ from webcrawl.frontier.lease import (
     Seen,
     Text,
 )
-from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.politeness import Politeness
 from webcrawl.frontier.revisit import Recrawl
-from webcrawl.frontier.store import StoreError
 from webcrawl.parse.jointrules import names_key
 from webcrawl.scope import HostsAndPatterns
-from webcrawl.scope.hostrules import HostRule, HostRules
+from webcrawl.scope.hostrules import HostRules
 from webcrawl.warc.records import Original
 
 if TYPE_CHECKING:
-    from webcrawl.frontier.disk.inspection import Inspection
+    from webcrawl.frontier.disk.frontier import LocalFrontier
 
-SUPPLY_S = 2.0  # the time that `Frontier.supply` looks ahead
+SUPPLY_S = 2.0  # the time that `LocalFrontier.supply` looks ahead
 # Deviation: if new addresses or robots rules cannot be fetched, the old ones stay valid this long.
 STALE_S = 3600.0
-T = TypeVar("T")
 
 _TOO_MANY = 429  # a bot wall asks for less, whatever its status
 TARGET_MET: Final = "closespider_pagecount"  # the reason for which a crawl ends at its target
@@ -105,6 +100,11 @@ class Policy:
     languages: frozenset[str] = frozenset()
     recrawl: Recrawl | None = None
     denied: HostsAndPatterns = field(default_factory=HostsAndPatterns)
+
+    @property
+    def limits_ways(self) -> bool:
+        """Whether `refuses_way` may refuse a link that no redirect led to."""
+        return self.rules is not None or self.depth_max > 0
 
     def refuses_way(self, link: Link) -> Literal["deny", "depth", "redirects", ""]:
         """The limit that the hops to `link` exceed, or "deny".
@@ -194,40 +194,26 @@ class Frontier(ABC):
     All attributes are written by the frontier and read by its caller.
 
     counters -- the crawl in numbers; in a worker process, what this process counts
-    resumed -- an earlier run began this crawl
-    warnings -- lines for the log: settings that differ from the earlier run, a damaged log
+    local -- the frontier of this process, with what no other process asks; None in a worker
     shared -- other processes may lease links that this process puts
-    failed_seeds -- (URL, reason) of the first seeds that failed in this run
-        (`candidates.FAILURES_MAX` at most)
     is_short -- all pages that the target still needs are under way; False in a worker
     has_spare -- and other pages are ready: a slow one may be ended for another
     is_met -- the target is reached, and no requisite of its pages is ready or waits for a clock
     has_requisites -- a requisite that goes before pages (`requisites.is_first`) is the next link of
         a host in memory, or is leased
     crawl_id -- of the crawl, the same in all its runs
-    log -- the crawl log; None without one, and in a worker
-    target -- pages to be answered; 0: no target, or a worker process
-    commands -- of the user, that earlier runs have kept (`keep_command`)
+    goal -- pages that the whole crawl is to answer; 0: no target, or a worker process
     """
 
     counters: Counters
-    resumed: bool = False
-    warnings: Sequence[str] = ()
+    local: LocalFrontier | None = None
     shared: bool = False
-    failed_seeds: Sequence[tuple[str, str]] = ()
     is_short: bool = False
     has_spare: bool = False
     is_met: bool = False
     has_requisites: bool = False
     crawl_id: str = ""
-    log: CrawlLog | None = None
-    target: int = 0
-    commands: Sequence[bytes] = ()
-
-    @property
-    def goal(self) -> int:
-        """The target of the whole crawl: on several machines `target` is of this one."""
-        return self.target
+    goal: int = 0
 
     @property
     def crawled(self) -> int:
@@ -253,7 +239,11 @@ class Frontier(ABC):
 
     @abstractmethod
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        """Give leases back, each with an outcome of its step. KeyError for an unknown lease."""
+        """Give leases back, each with an outcome of its step. KeyError for an unknown lease.
+
+        A frontier in another process may carry it out later, before the next call. The next
+        `acquire`, or `close`, raises what goes wrong.
+        """
 
     @abstractmethod
     async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
@@ -264,34 +254,6 @@ class Frontier(ABC):
         If there are several earlier copies, returns the one with the payload digest of `original`:
         it was sent in the same bytes. The copy may be an earlier capture of the same URL.
         """
-
-    async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
-        """Follow `rules` from now on, in all processes. Only where the crawl began with RULES.
-
-        A longer delay counts from the last request. O(hosts in memory).
-        """
-        raise NotImplementedError(f"{self!r} has no rules of its own")
-
-    async def retry(self, reasons: Container[str], now: float) -> int:
-        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
-
-        O(hosts ever seen), some at a time: leases go on meanwhile.
-        """
-        raise NotImplementedError(f"{self!r} keeps no links of its own")
-
-    async def keep_command(self, row: bytes) -> None:
-        """Keep a command of the user for later runs (`commands`): all of it, or StoreError.
-
-        On the disk when this returns, in a commit of its own.
-        """
-        raise NotImplementedError(f"{self!r} keeps no commands")
-
-    async def log_lost(self, lines: Sequence[bytes]) -> None:
-        """Write lines of the crawl log for answers that have none (`unlogged_since`).
-
-        No lines: now all of them have one.
-        """
-        raise NotImplementedError(f"{self!r} has no crawl log")
 
     async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
         """Write those `lines` of answers in the WARC file `warc` that the log has no line for.
@@ -307,39 +269,16 @@ class Frontier(ABC):
         0.0 is now; inf is not before the next `put` or `release`.
         """
 
-    @property
-    def unlogged_since(self) -> float:
-        """Answers that were archived since then (UTC) by an earlier run, or a process that died,
-        may lack their line in the crawl log; inf: none does.
-        """
-        return inf
-
     async def logged_until(self, now: float) -> float:
         """Answers that were archived before then (monotonic) have their line in the crawl log, in
         a commit.
         """
         raise NotImplementedError(f"{self!r} has leases of one process only")
 
-    @property
-    def supply(self) -> int:
-        """About how many pages the admitted hosts can give within SUPPLY_S seconds."""
-        return 0
-
-    async def overview(self, now: float, limit: int) -> Overview:
-        """The hosts of the crawl: by state, and up to `limit` of the largest and the slowest.
-
-        O(active hosts), 0.5 µs per host: only when a reader asks. Empty in a worker process.
-        """
-        return Overview()
-
     @abstractmethod
     def is_finished(self) -> bool:
         """True when no link is queued, except kept links, no lease is out, and no visit will be
         due."""
-
-    async def inspect(self, look: Callable[[Inspection], T]) -> T:
-        """The result of `look` at the last commit, on a thread. Batches wait meanwhile."""
-        raise StoreError("nothing can be explained: another process has the frontier")
 
     @abstractmethod
     async def close(self) -> None:

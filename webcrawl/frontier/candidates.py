@@ -73,7 +73,8 @@ class Candidates:
         are sent to their hubs, which test and count them; their number is returned too.
         """
         accepted = 0
-        links = [link for link in links if not self._refused_before_seen(link)]
+        limits, refuses = self._policy.limits_ways, self._refused_before_seen
+        links = [each for each in links if not ((limits or each.redirects) and refuses(each))]
         if not links:
             return 0
         if self._mailbox is not None:

@@ -252,17 +252,6 @@ class Tracked:
             else:
                 self._numbers[_NUMBERS.index(name)] = 0
 
-    def add(self, changed: dict[str, Any]) -> None:
-        """Add `changed` to the counters; `changes` leaves it out."""
-        self._counters.add(changed)
-        for name, value in changed.items():
-            if isinstance(value, dict):
-                counts = self._counts[_COUNTERS.index(name)]
-                for key, count in value.items():
-                    counts[key] = counts.get(key, 0) + count
-            else:
-                self._numbers[_NUMBERS.index(name)] += value
-
 
 class CrawlTotals(NamedTuple):
     """The crawl of all hubs, as hub `hub` knows it.

@@ -50,8 +50,11 @@ class UrlCache:
         accepts the same URL later. Leaves out the links of sitemaps: the frontier counts the pages
         to which no page links (`listed`). A requisite is added by its name.
         """
+        limits = self._policy.limits_ways
         for link in links:
             kind = link.sitemap
-            if (not kind or kind <= REQUISITE) and not self._policy.refuses_way(link):
+            if (not kind or kind <= REQUISITE) and not (
+                (limits or link.redirects) and self._policy.refuses_way(link)
+            ):
                 key = hash(name_of(link) if kind else link.url)
                 self._hashes[key & _SLOTS - 1] = key

@@ -1,9 +1,12 @@
 """The frontier as a worker has it: each call goes to the first process over a socket.
 
-All calls of one turn of the event loop go in one message, and their results come back in one. Each
-message carries the changes of this process's counters. Each answer carries the values that are read
-without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next answer, so
-a caller that waits for a change must poll.
+A call goes at once if no message with calls is under way; others go together when that is answered
+(as TCP sends small pieces, RFC 896). So a busy process sends few messages, which cost more than
+their calls, and an idle one never waits. The results of a message come back in one.
+
+Each message carries the changes of this process's counters. Each answer carries the values that are
+read without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next
+answer, so a caller that waits for a change must poll.
 """
 
 from __future__ import annotations
@@ -111,10 +114,12 @@ class RemoteFrontier(ClientFrontier):
         self._tracked = Tracked(self.counters)
         self._changes = self._tracked.changes  # since the last message
         self._keys: dict[Lease, int] = {}
-        self._calls: list[Call] = []  # of this turn of the event loop, not sent yet
+        self._calls: list[Call] = []  # not sent yet
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
         self._sent = 0  # messages with calls
+        self._releasing: set[asyncio.Task[None]] = set()  # releases that are not answered
+        self._failure: BaseException | None = None  # of one of them
         self._next_at = (0.0, 0.0, inf)  # by lane
         self._is_finished = False
         self._end_reason = ""
@@ -130,6 +135,8 @@ class RemoteFrontier(ClientFrontier):
         return accepted
 
     async def acquire(self, now: float, limit: int, lane: Lane = Lane.PAGES) -> list[Lease]:
+        """Raises the error of an earlier `release`, too."""
+        self._raise_failure()
         leases = []
         for key, lease in (await self._call(Acquire(now, limit, lane))).leases:
             self._keys[lease] = key
@@ -137,8 +144,29 @@ class RemoteFrontier(ClientFrontier):
         return leases
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
+        """Does not wait for the answer: so an `acquire` after it goes in the same message."""
         keyed = [(self._keys.pop(lease), outcome) for lease, outcome in done]
-        await self._call(Release(keyed, now))
+        self._start(self._released(self._post(Release(keyed, now)), done))
+
+    async def _released(
+        self, answer: asyncio.Future[None], done: Sequence[tuple[Lease, Outcome]]
+    ) -> None:
+        await answer
+
+    def _start(self, releasing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(releasing)
+        self._releasing.add(task)
+        task.add_done_callback(self._on_released)
+
+    def _on_released(self, task: asyncio.Task[None]) -> None:
+        self._releasing.discard(task)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            error, self._failure = self._failure, None
+            raise error
 
     async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
         try:
@@ -157,7 +185,13 @@ class RemoteFrontier(ClientFrontier):
         return self._is_finished and not self._unanswered and not self._calls
 
     async def close(self) -> None:
-        """Does nothing: the frontier continues without this process. `exit` is the last message."""
+        """Wait until all releases are answered: the frontier continues without this process.
+
+        `exit` is the last message.
+        """
+        while self._releasing:
+            await asyncio.wait(self._releasing)
+        self._raise_failure()
 
     # The life of this process
 
@@ -174,6 +208,7 @@ class RemoteFrontier(ClientFrontier):
 
     def exit(self, reason: object, stats: dict[str, Any]) -> None:
         """Send the last message: the reason of the exit, and the stats to add to the crawl's."""
+        self._flush()
         sent: dict[str, int | str] = {}
         for name, value in stats.items():
             if type(value) is str:
@@ -186,16 +221,20 @@ class RemoteFrontier(ClientFrontier):
     # Messages
 
     async def _call(self, call: Call) -> Any:
+        return await self._post(call)
+
+    def _post(self, call: Call) -> asyncio.Future[Any]:
+        """The answer to `call`."""
         if self._is_lost:
             raise StoreError("the first process has ended")
         self._open()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        if not self._calls:
+        if not self._calls and not self._unanswered:
             loop.call_soon(self._flush)
         self._calls.append(call)
         self._futures.append(future)
-        return await future
+        return future
 
     def _open(self) -> None:
         if self._opening is None:
@@ -203,6 +242,8 @@ class RemoteFrontier(ClientFrontier):
 
     def _flush(self) -> None:
         calls, futures = self._calls, self._futures
+        if not calls:  # they were given up
+            return
         self._calls, self._futures = [], []
         self._sent += 1
         self._unanswered[self._sent] = futures
@@ -237,6 +278,7 @@ class RemoteFrontier(ClientFrontier):
             case Answers(number, answers, status):
                 self._update(status)
                 self._resolve(number, answers)
+                asyncio.get_running_loop().call_soon(self._flush)
 
     async def _steer(self, number: int, orders: Orders) -> None:
         try:

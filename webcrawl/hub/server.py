@@ -23,25 +23,20 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 from webcrawl.crawllog.line import LostLine
 from webcrawl.frontier.base import TARGET_MET, Frontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Fetched, Lane, Lease, Link, Outcome, Returned, Seen, Step, Text
-from webcrawl.frontier.overview import Overview
 from webcrawl.frontier.requisites import TargetWait
 from webcrawl.hub.member import Load, Member, OnDisconnect, OnExit
 from webcrawl.hub.wire import Allowed, Carrier, NewRules, Orders
 from webcrawl.scope.hostrules import HostRule
 from webcrawl.warc.records import Original
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.disk.inspection import Inspection
-
-T = TypeVar("T")
 
 FINISHED: Final = "finished"  # why a crawl ends by itself
 
@@ -69,7 +64,7 @@ class Part:
 
 
 class FrontierServer(Frontier):
-    """A frontier that other processes use too, each over a socket.
+    """The frontier of this process (`local`), which others use too, each over a socket.
 
     target -- pages to be answered (CLOSESPIDER_PAGECOUNT); 0: no target
     whole -- the crawl of all hubs, with its target in place of `target`; None: there is one hub
@@ -78,16 +73,13 @@ class FrontierServer(Frontier):
     grace_s -- how long `close` waits for the other processes
     """
 
-    def __init__(self, frontier: Frontier, *, target: int = 0, grace_s: float = 0.0) -> None:
+    local: LocalFrontier
+
+    def __init__(self, frontier: LocalFrontier, *, target: int = 0, grace_s: float = 0.0) -> None:
+        self.local = frontier
         self.counters = frontier.counters
-        self.failed_seeds = frontier.failed_seeds
-        self.log = frontier.log
-        self.commands = frontier.commands
         self.crawl_id = frontier.crawl_id
-        self.resumed = frontier.resumed
-        self.warnings = frontier.warnings
         self.is_ending = False
-        self._frontier = frontier
         self.target = target
         self.whole: Part | None = None
         self.orders = Orders()
@@ -103,17 +95,12 @@ class FrontierServer(Frontier):
         self._allowed_until = inf
 
     def __repr__(self) -> str:
-        return f"<FrontierServer of {self._frontier!r} for {len(self._members)} processes>"
-
-    @property
-    def behind(self) -> Frontier:
-        """The frontier itself, for this process's hub."""
-        return self._frontier
+        return f"<FrontierServer of {self.local!r} for {len(self._members)} processes>"
 
     # The frontier's interface, for the owner
 
     async def put(self, links: Iterable[Link], now: float, *, force: bool = False) -> int:
-        accepted = await self._frontier.put(links, now, force=force)
+        accepted = await self.local.put(links, now, force=force)
         self._notify_members(now)
         return accepted
 
@@ -142,39 +129,30 @@ class FrontierServer(Frontier):
             counted.append((lease, outcome))
         heads = min(heads, left)
         self.out += heads
-        await self._frontier.release(counted, now)
+        await self.local.release(counted, now)
         self.out -= heads + pages
         self._notify_members(now)
 
     async def content_seen(self, content: bytes, original: Original, text: Text | None) -> Seen:
-        return await self._frontier.content_seen(content, original, text)
+        return await self.local.content_seen(content, original, text)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
-        await self._frontier.set_rules(rules, now)
+        """Follow `rules` from now on, in all processes."""
+        await self.local.set_rules(rules, now)
         for member in self._members:
             member.channel.send(NewRules(list(rules)))
         self._notify_members(now)
 
     async def retry(self, reasons: Container[str], now: float) -> int:
-        count = await self._frontier.retry(reasons, now)
+        count = await self.local.retry(reasons, now)
         self._notify_members(now)
         return count
 
-    async def keep_command(self, row: bytes) -> None:
-        await self._frontier.keep_command(row)
-
-    @property
-    def unlogged_since(self) -> float:
-        return self._frontier.unlogged_since
-
     async def logged_until(self, now: float) -> float:
-        return await self._frontier.logged_until(now)
-
-    async def log_lost(self, lines: Sequence[bytes]) -> None:
-        await self._frontier.log_lost(lines)
+        return await self.local.logged_until(now)
 
     async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
-        await self._frontier.log_if_lost(warc, lines)
+        await self.local.log_if_lost(warc, lines)
 
     def next_at(self, lane: Lane = Lane.PAGES) -> float:
         return max(self.ready_at(lane), self._own_next_at[lane])
@@ -187,7 +165,7 @@ class FrontierServer(Frontier):
 
     @property
     def has_spare(self) -> bool:  # type: ignore[override]
-        return self.is_short and self._frontier.next_at(Lane.PAGES) <= time.monotonic()
+        return self.is_short and self.local.next_at(Lane.PAGES) <= time.monotonic()
 
     @property
     def is_met(self) -> bool:  # type: ignore[override]
@@ -197,34 +175,24 @@ class FrontierServer(Frontier):
             self._wait.met_at = inf  # it may have been raised
             return False
         now = time.monotonic()
-        return self._wait.is_over(now, has_requisites=self._frontier.has_requisites)
+        return self._wait.is_over(now, has_requisites=self.local.has_requisites)
 
     @property
     def has_requisites(self) -> bool:  # type: ignore[override]
-        return self._frontier.has_requisites
+        return self.local.has_requisites
 
     @property
-    def goal(self) -> int:
+    def goal(self) -> int:  # type: ignore[override]
         return self.target if self.whole is None else self.whole.goal
 
     @property
     def crawled(self) -> int:
         return self.counters.crawled if self.whole is None else self.whole.crawled
 
-    @property
-    def supply(self) -> int:
-        return self._frontier.supply
-
-    async def overview(self, now: float, limit: int) -> Overview:
-        return await self._frontier.overview(now, limit)
-
     def is_finished(self) -> bool:
         if self.whole is not None:
             return self.whole.end == FINISHED
-        return self._frontier.is_finished()
-
-    async def inspect(self, look: Callable[[Inspection], T]) -> T:
-        return await self._frontier.inspect(look)
+        return self.local.is_finished()
 
     async def close(self) -> None:
         """End the crawl in all processes, wait for them at most `grace_s`, close the frontier."""
@@ -235,7 +203,7 @@ class FrontierServer(Frontier):
                     await member.ended.wait()
         for member in tuple(self._members):
             await member.close()
-        await self._frontier.close()
+        await self.local.close()
 
     # For the served processes
 
@@ -247,14 +215,14 @@ class FrontierServer(Frontier):
         if lane is Lane.ADMISSIONS:
             if limit <= 0 or (self.goal and self._missing_pages(now) <= 0):
                 return []
-            return await self._frontier.acquire(now, limit, lane)
+            return await self.local.acquire(now, limit, lane)
         if lane is Lane.REQUISITES:
-            return await self._frontier.acquire(now, limit, lane)
+            return await self.local.acquire(now, limit, lane)
         limit = min(limit, self._room)
         if limit <= 0:
             return []
         self.out += limit  # others may call meanwhile
-        leases = await self._frontier.acquire(now, limit)
+        leases = await self.local.acquire(now, limit)
         self.out -= limit - len(leases)
         if leases:
             self._leased_at = now
@@ -270,7 +238,7 @@ class FrontierServer(Frontier):
             missing = self._room if is_page else self._missing_pages(time.monotonic())
             if missing <= 0:
                 return inf
-        return self._frontier.next_at(lane)
+        return self.local.next_at(lane)
 
     # The target
 
@@ -294,8 +262,8 @@ class FrontierServer(Frontier):
     def _missing_pages(self, now: float) -> int:
         """The number of pages that hosts not admitted yet must give."""
         if self.whole is not None:  # places come in portions, and hosts need time to be admitted
-            return self.whole.goal - self.whole.crawled - self._frontier.supply
-        return self._room + self._waits(now) - self._frontier.supply
+            return self.whole.goal - self.whole.crawled - self.local.supply
+        return self._room + self._waits(now) - self.local.supply
 
     def _waits(self, now: float) -> bool:
         """Whether nothing was leased for a while: all pages under way may be slow."""
@@ -372,6 +340,10 @@ class FrontierServer(Frontier):
             self.is_ending = True
             for member in self._members:
                 member.end(TARGET_MET if self.is_met else reason)
+
+    def has_short(self, *, besides: Member) -> bool:
+        """Whether another served process waits for pages."""
+        return any(each.short_of[Lane.PAGES] for each in self._members if each is not besides)
 
     def _notify_members(self, now: float) -> None:
         """Notify the processes that are short of a lane which has leases now."""

@@ -15,9 +15,9 @@ import socket
 import struct
 from collections.abc import Callable
 from math import inf
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from webcrawl.crawllog.line import LostLine
@@ -107,6 +107,9 @@ class SteeringError(Exception):
     """A command that was not carried out: one line for the user."""
 
 
+BoundedText = Annotated[str, Meta(max_length=100_000)]  # an entry, an argument or an answer
+
+
 class Orders(Struct, frozen=True, array_like=True):
     """How a crawl is steered (docs/watching.md): the whole state, not a change of it.
 
@@ -115,8 +118,8 @@ class Orders(Struct, frozen=True, array_like=True):
     """
 
     is_paused: bool = False
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
+    allow: tuple[BoundedText, ...] = ()
+    deny: tuple[BoundedText, ...] = ()
     number: int = 0
 
 

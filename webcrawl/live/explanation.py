@@ -15,7 +15,7 @@ from scrapy.settings import BaseSettings
 from webcrawl.config import rulesfile
 from webcrawl.config.build import rules_path, scope_from
 from webcrawl.crawl.keptcommands import Steered, steered_by
-from webcrawl.frontier.base import Frontier
+from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.live.frontierexplanation import explain, is_requisite
 from webcrawl.parse.urls import host_of, port_of
@@ -47,7 +47,9 @@ def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[st
     return [url, *_of_scope(settings, url, known), *known.lines, *lines]
 
 
-async def explained_by_crawl(settings: BaseSettings, frontier: Frontier, url: str) -> list[str]:
+async def explained_by_crawl(
+    settings: BaseSettings, frontier: LocalFrontier, url: str
+) -> list[str]:
     """As `explained`, of the frontier of this process, which waits for no file of a setting."""
     lines, values = await asyncio.to_thread(of_rules, settings, url)
     known = await frontier.inspect(lambda seen: known_of(seen, url, values))

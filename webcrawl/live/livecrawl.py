@@ -82,8 +82,8 @@ class LiveCrawl:
         url = canonicalize(text)
         if url is None:
             raise RefusalError(400, f"{text[:200]!r} is not an http(s) URL")
-        frontier = crawl_of(self._crawler).frontier
-        if frontier is None:
+        local = crawl_of(self._crawler).local
+        if local is None:
             raise RefusalError(503, "this crawl has no frontier of ours")
         whole = crawl_of(self._crawler).whole
         hub = hub_of(host_of(url), whole.hubs) if whole is not None else 0
@@ -97,7 +97,7 @@ class LiveCrawl:
             raise RefusalError(503, f"{EXPLANATIONS_MAX} URLs are being explained: try again")
         self._explaining += 1
         try:
-            return await explained_by_crawl(self._crawler.settings, frontier, url)
+            return await explained_by_crawl(self._crawler.settings, local, url)
         except (StoreError, ScopeError, SettingError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:

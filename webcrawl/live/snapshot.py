@@ -52,12 +52,12 @@ class Snapshots:
         Rates are over the time since the last calls (`live.rates`). Cost: 0.5 ms, and 0.5 µs per
         active host.
         """
-        frontier, crawl = self._crawl.frontier, self._crawl
-        if frontier is None:
+        frontier, local, crawl = self._crawl.frontier, self._crawl.local, self._crawl
+        if frontier is None or local is None:
             raise StoreError("this crawl has no frontier of ours")
         disk = await self._disk.measure()
         try:
-            overview = await frontier.overview(time.monotonic(), HOSTS_MAX)
+            overview = await local.overview(time.monotonic(), HOSTS_MAX)
         except StoreError:  # the crawl ends; its log has the reason
             overview = Overview()
         counters, elapsed_s = frontier.counters, crawl.elapsed_s

@@ -114,10 +114,10 @@ class Recovery:
 
     async def _log(self, pid: int = 0) -> None:
         """Log the answers in files of worker `pid`, or of all, that have no line. OSError."""
-        frontier, is_all = self._crawl.frontier, not self._deaths
-        if frontier is None:
+        local, is_all = self._crawl.local, not self._deaths
+        if local is None:
             return
         try:
-            await log_lost(frontier, self._folder, pid, self._is_ours, is_all=is_all)
+            await log_lost(local, self._folder, pid, self._is_ours, is_all=is_all)
         except StoreError:  # the pump reports it too
             pass

@@ -76,7 +76,7 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
             target=read(settings, "CLOSESPIDER_PAGECOUNT", int),
             grace_s=build.CLOSE_GRACE_S + _END_S,
         )
-        frontier.orders = orders = _obey(frontier.commands, frontier, scope)
+        frontier.orders = orders = _obey(frontier.local.commands, frontier, scope)
     except (StoreError, ScopeError) as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:

@@ -191,14 +191,16 @@ class Scheduler(BaseScheduler):
         if build.is_debugging(self._crawler):
             _log_wait(settings)
             return
-        if not build.is_worker(self._crawler):  # the first process says it for all
-            for line in [*losses(settings), *unused(settings)]:
-                logger.warning("%s", line)
+        local = self.frontier.local
+        if local is None:  # the first process says it for all
+            return
+        for line in [*losses(settings), *unused(settings)]:
+            logger.warning("%s", line)
         if settings.get("JOBDIR") and settings["FRONTIER_STORE"] == "memory":
             logger.warning("JOBDIR: this crawl cannot be resumed, FRONTIER_STORE is 'memory'")
-        for warning in self.frontier.warnings:
+        for warning in local.warnings:
             logger.warning("JOBDIR: %s", warning)
-        if self.frontier.resumed:
+        if local.resumed:
             counters = self.counters
             logger.info("Resumes with %d URLs, after %d pages", counters.pending, counters.crawled)
 
@@ -389,16 +391,18 @@ class Scheduler(BaseScheduler):
         False in a worker: only the first process has all counts. With several hubs: whether no hub
         has had an answer in any run, and one failed here.
         """
-        if build.is_worker(self._crawler):
+        if self.frontier.local is None:
             return False
         if build.hubs_from(self._crawler.settings) > 1 and self.frontier.crawled:
             return False
-        failures = self.frontier.failed_seeds or self._pump.had_outage or self.counters.kept.total()
+        seeds = self.frontier.local.failed_seeds
+        failures = seeds or self._pump.had_outage or self.counters.kept.total()
         return bool(failures) and self.counters.crawled == self._crawled_before
 
     def _log_unanswered(self) -> None:
         """Make a run without any answered page an error, even if a user stopped it."""
-        seeds = [*self.frontier.failed_seeds] or self._pump.failures[:FAILURES_MAX]
+        local = self.frontier.local
+        seeds = (local and local.failed_seeds) or self._pump.failures[:FAILURES_MAX]
         failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
         problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
         report_error(self._crawler, problem)

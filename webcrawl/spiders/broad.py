@@ -138,11 +138,11 @@ class BroadSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Put the seeds into the frontier, batch by batch, while the crawl runs."""
-        scheduler, frontier = self._crawl.scheduler, self._crawl.frontier
+        scheduler, local = self._crawl.scheduler, self._crawl.local
         if scheduler is None:
             problem = "SCHEDULER: the broad spider needs webcrawl.scheduler.Scheduler"
             refuse(self.crawler, "settings_error", problem)
-        if frontier is None:
+        if local is None:
             return  # it could not be opened, and the scheduler has logged the reason
         if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
             problem = "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
@@ -161,7 +161,7 @@ class BroadSpider(Spider):
             )
         self.crawler.stats.set_value("webcrawl/seeds/bad", source.bad)
         self.crawler.stats.set_value("webcrawl/seeds/accepted", accepted)
-        if not accepted and not frontier.resumed and hubs_from(self.settings) == 1:
+        if not accepted and not local.resumed and hubs_from(self.settings) == 1:
             self.logger.error("bad seed: no seed is in scope")
             raise CloseSpider("bad_seed")
         return

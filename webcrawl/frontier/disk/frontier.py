@@ -56,7 +56,16 @@ class LocalFrontier(Frontier):
     beyond the first; 45 MB for `Database` and the URLs met lately; 20 MB each for caps and
     `least-visited`; 4 bytes per URL for the filter and index of the rows on disk. Hosts whose
     robots.txt has moved to a busy host stay in memory until it is fetched.
+
+    log -- the crawl log; None without one
+    resumed -- an earlier run began this crawl
+    warnings -- lines for the log: settings that differ from the earlier run, a damaged log
+    failed_seeds -- (URL, reason) of the first seeds that failed in this run
+        (`candidates.FAILURES_MAX` at most)
+    commands -- of the user, that earlier runs have kept (`keep_command`)
     """
+
+    log: CrawlLog | None = None
 
     def __init__(
         self,
@@ -99,6 +108,7 @@ class LocalFrontier(Frontier):
             given.setdefault("active_max", ACTIVE_HOSTS_MAX)
             self._state = CrawlState(self._store, policy, log=self.log, **given)
             opened.pop_all()
+        self.local = self
         self.counters = self._state.counters
         self.failed_seeds = self._state.failed_seeds
         self.resumed = self._store.resumed
@@ -152,6 +162,10 @@ class LocalFrontier(Frontier):
         return await self._run(lambda: self._state.acquire(now, limit, lane))
 
     async def retry(self, reasons: Container[str], now: float) -> int:
+        """Queue all links kept for one of `reasons` again, as new links. Returns their number.
+
+        O(hosts ever seen), some at a time: leases go on meanwhile.
+        """
         count, after = 0, b""
         while True:
             moved, following = await self._run(partial(self._state.retry, reasons, after, now))
@@ -175,6 +189,7 @@ class LocalFrontier(Frontier):
             return None, ""
 
     async def inspect(self, look: Callable[[Inspection], T]) -> T:
+        """The result of `look` at the last commit, on a thread. Batches wait meanwhile."""
         return await self._executor.do(lambda: look(self._inspection()), waits=True)
 
     def _inspection(self) -> Inspection:
@@ -183,19 +198,34 @@ class LocalFrontier(Frontier):
         return Inspection(self._store.database)
 
     async def set_rules(self, rules: Sequence[HostRule], now: float) -> None:
+        """Follow `rules` from now on. Only where the crawl began with RULES.
+
+        A longer delay counts from the last request. O(hosts in memory).
+        """
         await self._run(lambda: self._state.set_rules(rules, now))
 
     async def keep_command(self, row: bytes) -> None:
+        """Keep a command of the user for later runs (`commands`): all of it, or StoreError.
+
+        On the disk when this returns, in a commit of its own.
+        """
         await self._run(lambda: self._state.keep_command(row), moves=False, waits=True)
 
     @property
     def unlogged_since(self) -> float:
+        """Answers that were archived since then (UTC) by an earlier run, or a process that died,
+        may lack their line in the crawl log; inf: none does.
+        """
         return self._state.unlogged_since
 
     async def logged_until(self, now: float) -> float:
         return await self._run(lambda: self._state.logged_until(now), moves=False)
 
     async def log_lost(self, lines: Sequence[bytes]) -> None:
+        """Write lines of the crawl log for answers that have none (`unlogged_since`).
+
+        No lines: now all of them have one.
+        """
         await self._run(lambda: self._state.log_lost(lines), moves=False)
 
     async def log_if_lost(self, warc: str, lines: Sequence[LostLine]) -> None:
@@ -249,9 +279,14 @@ class LocalFrontier(Frontier):
 
     @property
     def supply(self) -> int:
+        """About how many pages the admitted hosts can give within SUPPLY_S seconds."""
         return self._state.supply
 
     async def overview(self, now: float, limit: int) -> Overview:
+        """The hosts of the crawl: by state, and up to `limit` of the largest and the slowest.
+
+        O(active hosts), 0.5 µs per host: only when a reader asks.
+        """
         return await self._run(lambda: self._state.overview(now, limit), moves=False)
 
     def is_finished(self) -> bool:
