@@ -100,6 +100,20 @@ async def test_two_processes_share_one_frontier() -> None:
         await pair.die()
 
 
+async def test_a_process_that_waits_gets_half_of_what_another_gives_back() -> None:
+    server = served()
+    pairs = [Pair(server), Pair(server)]
+    one, two = (pair.remote for pair in pairs)
+    await server.put([link(f"http://host-{n}/{m}") for n in range(4) for m in range(2)], 100.0)
+    await resolve(server)
+    leases = await one.acquire(100.0, 9)
+    assert (len(leases), await two.acquire(100.0, 9)) == (4, [])
+    await one.release([(lease, answer(lease, 101.0)) for lease in leases], 101.0)
+    assert [len(await each.acquire(200.0, 9)) for each in (one, two)] == [2, 2]
+    for pair in pairs:
+        await pair.die()
+
+
 async def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
     server = served()
     dead, other = Pair(server), Pair(server)

@@ -91,6 +91,25 @@ def test_files_stay_within_the_maximum_size(tmp_path: Path) -> None:
     assert [problem for path in paths for problem in check(path)] == []
 
 
+def test_a_process_always_has_an_unfinished_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By it the next run knows that the process was killed: also between two files."""
+    unfinished = []
+
+    def fsync(fd: int) -> None:
+        unfinished.append(len([*tmp_path.glob("*.warc.gz.open")]))
+
+    monkeypatch.setattr("os.fsync", fsync)
+    files = WarcFiles(tmp_path, "name", 1)
+    files.open()
+    for _ in range(3):
+        files.write(PLAIN)
+    assert len(list(tmp_path.glob("*.warc.gz"))) == 2
+    assert min(unfinished) == 1
+    files.close()
+
+
 def test_a_capture_over_the_maximum_size_gets_its_own_file(tmp_path: Path) -> None:
     large = capture(exchange(body=Random(0).randbytes(20_000)))
     paths = write(tmp_path, [PLAIN, large, PLAIN], max_size_bytes=5000)

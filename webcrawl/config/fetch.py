@@ -180,7 +180,8 @@ def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
     ciphers = settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]
     if ciphers and ciphers != "DEFAULT":  # the context's own, which has old ciphers too
         context.set_ciphers(ciphers)
-    if keylog := os.environ.get("SSLKEYLOGFILE"):
+    keylog = os.environ.get("SSLKEYLOGFILE")
+    if keylog:
         try:
             context.keylog_filename = keylog
         except OSError as error:

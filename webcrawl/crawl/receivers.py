@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import CO_VARKEYWORDS, isawaitable
+from itertools import repeat
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -54,14 +55,10 @@ class _BySignal(dict[Any, list[_Known]]):
                 receiver = reference() if is_weak else reference
                 if receiver is not None and receiver not in found:
                     found.append(receiver)
-                    get = reference if is_weak else partial(_itself, reference)
+                    get = reference if is_weak else repeat(receiver).__next__
                     known.append((get, _arguments(receiver)))
         self[signal] = known
         return known
-
-
-def _itself(receiver: Any) -> Any:
-    return receiver
 
 
 def _arguments(receiver: Any) -> tuple[str, ...] | None:

@@ -56,6 +56,7 @@ def reconstruct(request: Request, response: Response) -> Exchange:
     cached = "cached" in response.flags
     latency_s = 0.0 if cached else request.meta.get("download_latency", 0.0)
     started_time = now_time - latency_s
+    stopped = "unspecified" if "download_stopped" in response.flags else ""
     version = "1.0" if response.protocol == "HTTP/1.0" else "1.1"
     headers = [pair for pair in _pairs(response.headers) if pair[0].lower() not in _FRAMING]
     headers.append((b"Content-Length", b"%d" % len(response.body)))
@@ -71,7 +72,7 @@ def reconstruct(request: Request, response: Response) -> Exchange:
         ip="" if request.meta.get("proxy") else str(response.ip_address or ""),
         body=response.body,
         payload=response.body,
-        truncated=_truncated(response),
+        truncated="disconnect" if "dataloss" in response.flags else stopped,
         started_time=_made_at(response, now_time) if cached else started_time,
         asked_at=now,
         ended_at=now,
@@ -79,13 +80,6 @@ def reconstruct(request: Request, response: Response) -> Exchange:
         reconstructed=True,
         cached=cached,
     )
-
-
-def _truncated(response: Response) -> str:
-    """`Exchange.truncated`."""
-    if "dataloss" in response.flags:
-        return "disconnect"
-    return "unspecified" if "download_stopped" in response.flags else ""
 
 
 def _made_at(response: Response, now_time: float) -> float:

@@ -65,7 +65,10 @@ class Series:
         """Write a point now, at each interval, and at the end of the run."""
         while True:
             is_last = self._closing.is_set()
-            hosts = await _hosts(frontier)
+            try:
+                hosts = (await frontier.overview(time.monotonic(), 0)).hosts
+            except StoreError:  # the frontier has failed
+                hosts = {}
             await self._write(file, self._point(frontier.counters, hosts))
             if is_last:
                 return
@@ -92,11 +95,3 @@ class Series:
             if not self._is_warned:
                 self._is_warned = True
                 logger.warning("REPORT_DIR: the time series misses points: %s", error)
-
-
-async def _hosts(frontier: LocalFrontier) -> dict[str, int]:
-    """The number of hosts by state; empty if the frontier has failed."""
-    try:
-        return (await frontier.overview(time.monotonic(), 0)).hosts
-    except StoreError:
-        return {}

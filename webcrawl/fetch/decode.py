@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from typing import NamedTuple, Protocol
@@ -120,17 +121,6 @@ def codings_of(headers: Headers) -> list[bytes]:
     return [coding for coding in codings if coding != b"identity"] if codings else codings
 
 
-def _gunzip(data: bytes, room: int) -> tuple[bytes, str]:
-    """RFC 1952. Bytes after the last member, mostly padding, are ignored."""
-    return _members(lambda: isal_zlib.decompressobj(31), b"\x1f\x8b", data, room)
-
-
-def _unzstd(data: bytes, room: int) -> tuple[bytes, str]:
-    return _members(
-        lambda: zstd.ZstdDecompressor(None, _ZSTD_OPTIONS), b"\x28\xb5\x2f\xfd", data, room
-    )
-
-
 def _inflate(data: bytes, room: int) -> tuple[bytes, str]:
     """RFC 9110, 8.4.1.2: the zlib format. Deviation: raw deflate too, which old servers send."""
     if data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0:  # RFC 1950, 2.2
@@ -138,19 +128,6 @@ def _inflate(data: bytes, room: int) -> tuple[bytes, str]:
         if payload or problem != "damaged":
             return payload, problem
     return _unmarked(lambda: isal_zlib.decompressobj(-15), data, room)
-
-
-def _unbrotli(data: bytes, room: int) -> tuple[bytes, str]:
-    return _unmarked(_Brotli, data, room)
-
-
-_DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, str]]] = {
-    b"gzip": _gunzip,
-    b"x-gzip": _gunzip,
-    b"deflate": _inflate,
-    b"br": _unbrotli,
-    b"zstd": _unzstd,
-}
 
 
 def _members(
@@ -220,3 +197,18 @@ class _Brotli:
     def decompress(self, data: bytes, max_length: int) -> bytes:
         piece: bytes = self._decompressor.process(data, output_buffer_limit=max_length)
         return piece
+
+
+def _new_zstd() -> _Decompressor:
+    return zstd.ZstdDecompressor(None, _ZSTD_OPTIONS)
+
+
+# RFC 1952: bytes after the last member of gzip, mostly padding, are ignored.
+_gunzip = partial(_members, partial(isal_zlib.decompressobj, 31), b"\x1f\x8b")
+_DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, str]]] = {
+    b"gzip": _gunzip,
+    b"x-gzip": _gunzip,
+    b"deflate": _inflate,
+    b"br": partial(_unmarked, _Brotli),
+    b"zstd": partial(_members, _new_zstd, b"\x28\xb5\x2f\xfd"),
+}

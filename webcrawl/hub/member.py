@@ -102,6 +102,9 @@ class Member:
         self._on_disconnect = on_disconnect
         self._leases: dict[int, Lease] = {}  # by the key that messages name it with
         self._last_key = 0
+        # Leases that came back with its next `acquire`, in one message. Without delays their hosts
+        # are ready at once: others that wait would never get one. So they get half of them.
+        self._released = 0
         self._under_way = Counters()  # its part of the counts of requests under way
         self._steering: dict[int, asyncio.Future[int]] = {}  # by number of the message
         self._steered = 0  # messages of that kind
@@ -239,7 +242,12 @@ class Member:
         if self._server.is_ending:
             return Leased([])
         self.notified = False
-        leases = await self._server.lease(call.now, call.limit, call.lane)
+        limit = call.limit
+        if call.lane is Lane.PAGES:
+            if self._released and self._server.has_short(besides=self):
+                limit = min(limit, (self._released + 1) // 2)
+            self._released = 0
+        leases = await self._server.lease(call.now, limit, call.lane)
         self.short_of[call.lane] = len(leases) < call.limit
         if self.ended.is_set():  # while the frontier worked
             await self._return(leases, asked=False)
@@ -253,6 +261,7 @@ class Member:
     def _release(self, call: Release) -> Coroutine[Any, Any, None]:
         """Remove the leases from the process at once, even if it disconnects before the release."""
         done = [(self._leases.pop(key), outcome) for key, outcome in call.done]
+        self._released = len(done)
         return self._server.release(done, call.now)
 
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:

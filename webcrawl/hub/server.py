@@ -341,6 +341,10 @@ class FrontierServer(Frontier):
             for member in self._members:
                 member.end(TARGET_MET if self.is_met else reason)
 
+    def has_short(self, *, besides: Member) -> bool:
+        """Whether another served process waits for pages."""
+        return any(each.short_of[Lane.PAGES] for each in self._members if each is not besides)
+
     def _notify_members(self, now: float) -> None:
         """Notify the processes that are short of a lane which has leases now."""
         if not self._members:

@@ -44,8 +44,7 @@ class _Reader:
         self.is_paused = False
         self.stalled = 0
 
-    def stopProducing(self) -> None:  # noqa: N802  (Twisted's name)
-        self.is_paused = True
+    stopProducing = pauseProducing  # noqa: N815  (Twisted's name)
 
 
 class Events:

@@ -60,7 +60,9 @@ class Recovery:
             await self._report()
         for _ in range(int(_WORKERS_END_S / _POLL_S)):
             await self._recover()
-            if self._has_bus or not await asyncio.to_thread(self._is_written):
+            left = await asyncio.to_thread(lambda: [*map(crawls_of, open_files(self._folder))])
+            # Else a worker of a killed run still finishes its file.
+            if self._has_bus or not any(self._crawl.crawl_id in each for each in left):
                 break
             await asyncio.sleep(_POLL_S)
         await self._log()
@@ -89,10 +91,6 @@ class Recovery:
             self._has_ended = True
             if not self._has_bus:
                 await self._recover()
-
-    def _is_written(self) -> bool:
-        """Whether a worker of a killed run still finishes its file."""
-        return any(self._crawl.crawl_id in crawls_of(path) for path in open_files(self._folder))
 
     def _is_ours(self, host: str) -> bool:
         hubs = self._crawl.several

@@ -28,6 +28,7 @@ Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or "
 
 _FILTERS = threading.Lock()  # of `warnings`, which threads share
 
+_SCHEMES = ("http:", "https:")
 _MAX_HOST = 253  # RFC 1035, 2.3.4: 255 octets on the wire
 # With Unicode letters (IDN), "_" (real hosts have it) and colons (IPv6 addresses).
 _HOST = re.compile(r"(?:\*?\.)?([\w-]+(?:\.[\w-]+)*|[0-9a-f:.]*:[0-9a-f:.]*)\.?", re.IGNORECASE)
@@ -62,7 +63,7 @@ class ScopeError(ValueError):
 class Scope:
     """Decides which URLs belong to the crawl.
 
-    A URL must have one of `schemes`, at most `max_length` characters, none of `ports`, a host under
+    A URL must be http or https, with at most `max_length` characters, none of `ports`, a host under
     one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), a host
     under one of `domains` (if given: the spider's `allowed_domains`), and must pass all `rules`.
     The first failed test is the reason of a refusal.
@@ -78,12 +79,10 @@ class Scope:
         deny: Iterable[str] = (),
         allow: Iterable[str] = (),
         domains: Iterable[str] = (),
-        schemes: Iterable[str] = ("http", "https"),
         max_length: int = 2083,
         ports: frozenset[int] = refused_ports(),
         rules: Iterable[Rule] = (),
     ) -> None:
-        self._schemes = tuple(f"{scheme}:" for scheme in schemes)
         self._max_length = max_length
         self._ports = ports
         self.denied = HostsAndPatterns(deny, "SCOPE_DENY")
@@ -141,7 +140,7 @@ class Scope:
         """The reason for which no URL like canonical `url` on `host` is asked for, a page or not;
         "" without one. "scheme", "length", "port" or "deny".
         """
-        if not url.startswith(self._schemes):
+        if not url.startswith(_SCHEMES):
             return "scheme"
         if len(url) > self._max_length:
             return "length"
@@ -156,7 +155,7 @@ class Scope:
         one of `rules`. O(labels of the host) and one search per combined pattern; 0.3 µs without
         patterns.
         """
-        if not url.startswith(self._schemes):
+        if not url.startswith(_SCHEMES):
             return "scheme"
         if len(url) > self._max_length:
             return "length"

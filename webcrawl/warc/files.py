@@ -124,8 +124,11 @@ class WarcFiles:
             data = file.members(capture)
             size = file.size + sum(map(len, data))
             if size > self._max_size and file.captures:
-                self._finish()
-                file = self._file = self._begin()
+                # First the next: a killed process has always left a file without an end, by which
+                # the next run knows that its last answers may have no line (`crawl.lost`).
+                full, file = file, self._begin()
+                self._file = file
+                self._finish(full)
                 data = file.members(capture)
             offset = file.append_capture(capture, data)
             file.captures += 1
@@ -143,8 +146,9 @@ class WarcFiles:
     def close(self) -> None:
         """Finish the last file; remove it if it holds its warcinfo record only. WarcError."""
         try:
-            if self._file is not None:
-                self._finish()
+            file, self._file = self._file, None
+            if file is not None:
+                self._finish(file)
         except OSError as error:
             raise self._failed(error) from None
 
@@ -171,9 +175,7 @@ class WarcFiles:
             except FileExistsError:
                 pass  # another crawl in this process has the name
 
-    def _finish(self) -> None:
-        file, self._file = self._file, None
-        assert file is not None
+    def _finish(self, file: _File) -> None:
         if not file.captures:
             file.remove()
             return

@@ -71,17 +71,13 @@ class Message(NamedTuple):
 
 
 def message_of(block: bytes) -> Message:
-    """The message in the block of a record. O(size)."""
-    head = block[: head_size(block)]
-    return Message(head, parse_headers(head), block[len(head) :])
+    """The message in the block of a record. Lines may end with LF alone, as some servers send.
 
-
-def head_size(block: bytes) -> int:
-    """Bytes of the HTTP head at the start of `block`, with its blank line. Lines may end with LF
-    alone, as some servers send.
+    O(size).
     """
     end = _HEAD_END.search(block)
-    return end.end() if end else len(block)
+    head = block[: end.end()] if end else block
+    return Message(head, parse_headers(head), block[len(head) :])
 
 
 def without_chunks(exchange: Exchange) -> bytes:

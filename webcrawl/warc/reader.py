@@ -95,7 +95,9 @@ def read_records(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Rec
     """
     at, end = file.tell(), file.seek(0, os.SEEK_END)
     file.seek(at)
-    is_gzip = is_packed(file) or (not _is_plain(file) and _next_member(file, at) is not None)
+    is_gzip = is_packed(file) or (
+        _start(file, 5).upper() != b"WARC/" and _next_member(file, at) is not None
+    )
     read, next_start = (_packed, _next_member) if is_gzip else (_plain, _next_plain)
     again_bytes = end  # that may be searched a second time
     while at < end:
@@ -126,10 +128,6 @@ def records_at(file: BinaryIO, start_bytes: int = START_BYTES) -> Iterator[Recor
 def is_packed(file: BinaryIO) -> bool:
     """Whether a gzip member begins at the position of `file`, which stays."""
     return _start(file, 2) == _MAGIC[:2]
-
-
-def _is_plain(file: BinaryIO) -> bool:
-    return _start(file, 5).upper() == b"WARC/"
 
 
 def _start(file: BinaryIO, size: int) -> bytes:
