@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import socket
 from collections.abc import Awaitable, Callable
@@ -269,6 +270,26 @@ def test_a_tls_connection_is_reused(run: Run, tmp_path: Path) -> None:
 
     fetching(run, server, script)
     assert server.connections == [1, 1, 2]
+
+
+def test_a_fetch_ends_that_takes_a_tls_connection_as_it_is_lost(run: Run, tmp_path: Path) -> None:
+    """TLS notes whom to tell a turn of the loop before it does: it was the idle connection."""
+    context = server_context(tmp_path, identity("a.test", names=(x509.DNSName("a.test"),)))
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        for turns in range(5):
+            host = f"{turns}.test"
+            await fetch(scheme="https", host=host)
+            (kept,) = client._idle._idle[True].values()
+            kept._transport.abort()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            async with asyncio.timeout(100):  # only a hang reaches it
+                with contextlib.suppress(FetchFailed):
+                    await fetch(scheme="https", host=host)
+            client._idle.close()
+
+    fetching(run, Server(OK, context=context), script)
 
 
 def test_abort_while_a_reused_connection_is_active(run: Run) -> None:

@@ -107,7 +107,12 @@ class _IdleConnection(asyncio.Protocol):
         self._abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.release()
+        """TLS chooses whom it tells before it tells: by then a fetch may have the connection."""
+        owner = self._transport.get_protocol()
+        if owner is self or owner is None:
+            self.release()
+        else:
+            owner.connection_lost(exc)
 
     def _abort(self) -> None:
         self.release().abort()
