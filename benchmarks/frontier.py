@@ -35,7 +35,7 @@ from webcrawl.frontier.lease import (
 )
 from webcrawl.frontier.orderings import ORDERINGS
 from webcrawl.frontier.politeness import Politeness
-from webcrawl.live.processstat import process_stats
+from webcrawl.live.machine import process_stats
 from webcrawl.parse.robots import RobotsRules
 
 FOREVER = 1e12

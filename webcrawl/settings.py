@@ -171,9 +171,9 @@ EXTENSIONS_BASE = {
 # request. To use one, set it to Scrapy's number.
 DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {}
 DOWNLOADER_MIDDLEWARES_BASE = {
-    "webcrawl.middlewares.domainfilter.DomainFilter": 60,
-    "webcrawl.middlewares.hostuniqueness.HostUniqueness": 70,
-    "webcrawl.middlewares.ipuniqueness.IpUniqueness": 80,
+    "webcrawl.middlewares.filters.DomainFilter": 60,
+    "webcrawl.middlewares.filters.HostUniqueness": 70,
+    "webcrawl.middlewares.filters.IpUniqueness": 80,
     "webcrawl.middlewares.robotstxt.RobotsTxt": 100,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": 300,
     "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": 750,

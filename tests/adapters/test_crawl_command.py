@@ -11,7 +11,7 @@ from simweb import faults
 from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
 from tests.forked import running
-from webcrawl.commands.epilog import EXIT_CODES
+from webcrawl.commands.preflight import EXIT_CODES
 from webcrawl.config.table import MOST_USED
 from webcrawl.report.lines import LEGEND
 

@@ -18,7 +18,7 @@ from tests.adapters.conftest import LOOPS
 from tests.adapters.rawserver import Run
 from webcrawl.fetch.room import HostTimes
 from webcrawl.parse.body import About, BodyReader, Options, Parsed
-from webcrawl.parse.bodymessages import LINKS_AT_A_TIME
+from webcrawl.parse.bodyprocess import LINKS_AT_A_TIME
 from webcrawl.parse.largebodies import LargeBodies, ReadingFailed
 from webcrawl.parse.sitemapfile import read_sitemap
 

@@ -23,11 +23,20 @@ _IN_PIECES = 0.2  # of all messages
 _LEAST_S = 1e-7  # between two arrivals at one end: the order of equal times is not stable
 
 
+class _NoFiles(virtualtime.Selector):
+    """Passes the time. Looks at no file: there is none, nor another thread."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        assert timeout is not None, "all tasks wait for something that will not happen"
+        self.passed_s += timeout
+        return []
+
+
 class Loop(virtualtime.Loop):
     """The loop of all processes, with the random numbers of the network."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__()
+        super().__init__(_NoFiles())
         self.random = Random(seed)
 
     async def create_unix_connection(  # type: ignore[override]

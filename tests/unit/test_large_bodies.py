@@ -18,7 +18,7 @@ from webcrawl.frontier.lease import Lease, Step
 from webcrawl.frontier.outbox import LINKS_AT_A_TIME
 from webcrawl.parse import largebodies
 from webcrawl.parse.body import QUICK_BYTES_OF_OTHERS, About, BodyReader, Options, Parsed
-from webcrawl.parse.bodymessages import PageTask
+from webcrawl.parse.bodyprocess import PageTask
 from webcrawl.parse.largebodies import GivenUp, LargeBodies
 from webcrawl.parse.page import QUICK_BYTES, QUICK_TAGS
 from webcrawl.spiders.broad import BroadSpider
@@ -161,7 +161,7 @@ def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:
         process.goes_on.release()
         spider.__dict__["large_bodies"] = pages = pages_with(process)
         body = b"".join(b"<a href=/%d>" % n for n in range(links))
-        await spider._read_large(response, "h", body, "text/html", "http://h/", "", "")
+        await spider._read_large(response, body, About("text/html", "http://h/"))
         await pages.close()
 
     asyncio.run(read(LINKS_AT_A_TIME))

@@ -40,12 +40,11 @@ from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.detection import Detector
 from webcrawl.parse.domains import registered_domain
-from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.links import read_xhtml
 from webcrawl.parse.maintext import text_hash
 from webcrawl.parse.markup import crowded_by_regex, scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
-from webcrawl.parse.page import read_page
+from webcrawl.parse.page import read_page, read_xml
 from webcrawl.parse.pdf import read_pdf
 from webcrawl.parse.robots import RobotsRules
 from webcrawl.parse.sitemaps import SitemapReader

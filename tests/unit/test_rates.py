@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.frontier.counters import Counters
-from webcrawl.live.processstat import ProcessStat, process_stats
+from webcrawl.live.machine import ProcessStat, process_stats
 from webcrawl.live.rates import Rates
 
 

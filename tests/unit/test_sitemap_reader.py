@@ -8,9 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.cases import each_of
-from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.links import read_html
-from webcrawl.parse.page import read_page
+from webcrawl.parse.page import read_page, read_xml
 from webcrawl.parse.pdf import read_pdf
 from webcrawl.parse.sitemaps import CARRY_MAX, SitemapReader, seconds_of
 

@@ -29,9 +29,8 @@ from tests.exchanges import CHUNKED, HTML, STARTED, chunked, exchange, head, wri
 from webcrawl.tools.stored import NoStoreError, StoredFile
 from webcrawl.tools.wacz import index
 from webcrawl.tools.wacz.captures import DamagedError
-from webcrawl.tools.wacz.files import WaczError, warc_files
 from webcrawl.tools.wacz.index import replayweb_key
-from webcrawl.tools.wacz.parts import Result, make_wacz
+from webcrawl.tools.wacz.parts import Result, WaczError, make_wacz, warc_files
 from webcrawl.warc.earlierlines import EarlierError
 from webcrawl.warc.index import index_path
 from webcrawl.warc.records import Capture, Original, payload_digest

@@ -142,18 +142,6 @@ def test_a_short_write_is_continued(files: WarcFiles, monkeypatch: pytest.Monkey
     assert check(files.folder / place.filename) == []
 
 
-def test_a_failed_sync_raises_warc_error(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.write(PLAIN)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing(errno.EIO))
-        with pytest.raises(WarcError, match="Input/output error"):
-            files.sync()
-        with pytest.raises(WarcError):
-            files.close()
-    assert names(files)[0].endswith(".open")  # for the next crawl to recover
-    assert files.written.files == 0
-
-
 def test_open_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WarcError, match=r"WARC_DIR = '.*/file/warc' cannot be written: "):
@@ -221,3 +209,13 @@ def test_written_counts_finished_files(files: WarcFiles) -> None:
     written = files.written
     assert (written.files, written.records, written.revisits) == (1, 7, 0)
     assert written.size_bytes == (files.folder / name).stat().st_size
+
+
+def test_a_failed_sync_raises_warc_error(files: WarcFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(PLAIN)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(errno.EIO))
+        with pytest.raises(WarcError, match="Input/output error"):
+            files.close()
+    assert names(files)[0].endswith(".open")  # for the next crawl to recover
+    assert files.written.files == 0

@@ -61,7 +61,6 @@ def test_a_write_is_done_when_its_bytes_are_in_the_file(tmp_path: Path) -> None:
     async def use(writer: WarcWriter) -> None:
         place = await writer.write(PLAIN)
         assert size_of_all(tmp_path) == place.offset + place.size_bytes
-        await writer.sync()
 
     writing(tmp_path, use)
 

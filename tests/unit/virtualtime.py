@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Selector(selectors.DefaultSelector):
+class Selector(selectors.DefaultSelector):
     """Passes the time in which no file would be ready."""
 
     passed_s = 0.0
@@ -24,8 +24,8 @@ class _Selector(selectors.DefaultSelector):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._passing = _Selector()
+    def __init__(self, passing: Selector | None = None) -> None:
+        self._passing = passing or Selector()
         super().__init__(self._passing)
 
     def time(self) -> float:

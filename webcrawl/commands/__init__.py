@@ -3,7 +3,7 @@
 In reading order:
 
 - `crawl`, `runspider`: Scrapy's commands. `preflight` checks settings, names and seeds, runs the
-  crawl and sets the exit code. `epilog` is the end of their `--help`.
+  crawl and sets the exit code; it also has the end of their `--help`.
 - `fetch`, `view`, `shell`, `parse`, `check`, `bench`: Scrapy's debugging commands. `debugging` is
   their common base: they leave no archive, no report and nothing in JOBDIR.
 - `ctl`: steers a running crawl. `hub`: gives a hub whose machine is lost a JOBDIR.

@@ -1,7 +1,5 @@
 """`scrapy corpus WARC... -o DIR`: tables and texts of the captures of WARC files."""
 
-from __future__ import annotations
-
 from webcrawl.commands.tool import tool_command
 
 Command = tool_command(

@@ -81,8 +81,13 @@ class DebugCommand(_Base):
         for name, value in (SETTINGS | {"EXTENSIONS_BASE": extensions}).items():
             self.settings.set(name, value, priority="cmdline")
         _refuse_mistakes(self.settings, getattr(opts, "spider", None))
-        if self.is_short(opts):
-            _shorten_delay(self.settings, self.delay_s)
+        # Unless the command line sets it.
+        is_given = (self.settings.getpriority("DOWNLOAD_DELAY") or 0) >= SETTINGS_PRIORITIES[
+            "cmdline"
+        ]
+        if self.is_short(opts) and not is_given:
+            delay_s = min(self.settings.getfloat("DOWNLOAD_DELAY"), self.delay_s)
+            self.settings.set("DOWNLOAD_DELAY", delay_s, priority="cmdline")
 
     def is_short(self, opts: argparse.Namespace) -> bool:
         """Whether the command asks for a page or two, so that a short delay is polite."""
@@ -103,10 +108,3 @@ def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
     if problems := problems_of(settings, spider):
         print(*problems, sep="\n", file=sys.stderr)
         raise SystemExit(2)
-
-
-def _shorten_delay(settings: BaseSettings, delay_s: float) -> None:
-    """Cut DOWNLOAD_DELAY to `delay_s`, unless the command line sets it."""
-    priority = settings.getpriority("DOWNLOAD_DELAY") or 0
-    if priority < SETTINGS_PRIORITIES["cmdline"] and settings.getfloat("DOWNLOAD_DELAY") > delay_s:
-        settings.set("DOWNLOAD_DELAY", delay_s, priority="cmdline")

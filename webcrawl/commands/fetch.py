@@ -1,7 +1,5 @@
 """`scrapy fetch`: Scrapy's command, which writes nothing to the crawl's folders."""
 
-from __future__ import annotations
-
 from scrapy.commands import fetch
 
 from webcrawl.commands.debugging import DebugCommand

@@ -10,25 +10,26 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from scrapy import Spider
-from scrapy.commands import BaseRunSpiderCommand
+from scrapy.commands import BaseRunSpiderCommand, ScrapyHelpFormatter
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
 from webcrawl.base.wording import counted
-from webcrawl.commands.epilog import add_epilog
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of, try_store
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import limits_from, try_proxy
 from webcrawl.config.kinds import FREE_PORT, SettingError
 from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
-from webcrawl.config.table import read
+from webcrawl.config.table import MOST_USED, TABLE, read
 from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
 from webcrawl.live.listening import bind_loopback
+from webcrawl.report.lines import LEGEND
 from webcrawl.spiders.broad import BroadSpider, project_root
 from webcrawl.spiders.seeds import BadSeed, SeedSource
 
@@ -38,6 +39,41 @@ else:
     _Base = object
 
 logger = logging.getLogger(__name__)
+
+EXIT_CODES = (
+    "0  no URL is left, the target is met, or Ctrl-C stopped the crawl",
+    "1  a bad seed or an error, named by the last line on standard error",
+    "2  a setting that cannot be used, or a misspelt name",
+)
+_WIDTH = 76  # without the two spaces that the formatter puts before each line
+_INDENT = 22  # to the column where the options' help begins
+
+
+class _HelpFormatter(ScrapyHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Scrapy's, which keeps the line breaks of the sections below."""
+
+
+def add_epilog(parser: argparse.ArgumentParser) -> None:
+    """Add the most used settings, the legend of the stats lines and the exit codes to `--help`."""
+    parser.formatter_class = _HelpFormatter
+    parser.description = fill(parser.description or "", _WIDTH + 2)
+    settings = [*map(_setting, MOST_USED), "docs/settings.md has all of them."]
+    for title, lines in (
+        ("most used settings", settings),
+        ("stats lines", LEGEND),
+        ("exit codes", EXIT_CODES),
+    ):
+        parser.add_argument_group(title, "\n".join(lines))
+
+
+def _setting(name: str) -> str:
+    """A setting, its use and what is allowed, laid out as argparse lays out an option."""
+    use = f"{MOST_USED[name].replace('`', '')} ({TABLE[name].allowed})"
+    column = " " * _INDENT
+    return (
+        name.ljust(_INDENT)
+        + fill(use, _WIDTH, initial_indent=column, subsequent_indent=column).lstrip()
+    )
 
 
 class CheckedCommand(_Base):

@@ -1,7 +1,5 @@
 """`scrapy top JOBDIR`: shows in a terminal what a running crawl does, once a second."""
 
-from __future__ import annotations
-
 from webcrawl.commands.tool import tool_command
 
 Command = tool_command(__name__, "Show what a running crawl does, in the terminal")

@@ -1,7 +1,5 @@
 """`scrapy trace URL...`: each step of the fetch of a URL, with its time and its result."""
 
-from __future__ import annotations
-
 from webcrawl.commands.debugging import DebugCommand
 from webcrawl.commands.tool import tool_command
 

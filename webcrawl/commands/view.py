@@ -1,7 +1,5 @@
 """`scrapy view`: Scrapy's command, which writes nothing to the crawl's folders."""
 
-from __future__ import annotations
-
 from scrapy.commands import view
 
 from webcrawl.commands.debugging import DebugCommand

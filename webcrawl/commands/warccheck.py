@@ -1,7 +1,5 @@
 """`scrapy warccheck FILE...`: prints the problems of WARC files, one line per problem."""
 
-from __future__ import annotations
-
 from webcrawl.commands.tool import tool_command
 
 Command = tool_command(__name__, "Check WARC files against WARC 1.1 and HTTP")

@@ -1,7 +1,5 @@
 """`scrapy warcrecover DIR`: finishes the WARC files of a killed crawl."""
 
-from __future__ import annotations
-
 from webcrawl.commands.tool import tool_command
 
 Command = tool_command(__name__, "Finish the WARC files of a killed crawl that will not be resumed")

@@ -36,7 +36,6 @@ from webcrawl.config.fetch import (
     headers_from,
     limits_from,
     user_agent_of,
-    wants_feeds,
 )
 from webcrawl.config.kinds import DIRECT, GUESS
 from webcrawl.config.languagemodel import model_path
@@ -59,6 +58,7 @@ from webcrawl.frontier.urlcache import UrlCache
 from webcrawl.parse.body import Options
 from webcrawl.parse.jointrules import names_key, reader
 from webcrawl.parse.ownersignals import robots_signals
+from webcrawl.parse.page import XML_TYPES
 from webcrawl.parse.robots import MAX_BODY_BYTES, RobotsRules, product_token
 from webcrawl.scope import SEQUENCE_MAX, HostsAndPatterns, PathLimits, Scope, refused_ports
 from webcrawl.scope.hostrules import HostRules
@@ -317,12 +317,13 @@ def recrawl_from(settings: BaseSettings) -> Recrawl | None:
 
 def reading_from(settings: BaseSettings) -> Options:
     """How pages are read. Plain values, since another process reads the large ones."""
-    parsers = read(settings, "PARSERS", dict)
+    parsers, wants = read(settings, "PARSERS", dict), content_type_test(settings)
+    feeds = [(b"content-type", each.encode()) for each in XML_TYPES]
     return Options(
         agent=robots_token(settings).lower(),
         also=robots_also(settings),
         obey_nofollow=read(settings, "OBEY_NOFOLLOW", bool),
-        follow_feeds=wants_feeds(settings),
+        follow_feeds=any(wants(200, [each]) for each in feeds),
         parsers={media_type.strip().lower(): path for media_type, path in parsers.items()},
         revisits=recrawl_from(settings) is not None,
         requisites=read(settings, "PAGE_REQUISITES", bool),

@@ -5,6 +5,8 @@ Pages use them, and the robots.txt and HEAD requests beside the pages.
 
 from __future__ import annotations
 
+import logging
+import os
 import ssl
 import sys
 from pathlib import Path
@@ -26,8 +28,9 @@ from webcrawl.fetch.request import Limits
 from webcrawl.fetch.room import Room
 from webcrawl.fetch.signing import KeyFileError, Signer, read_key
 from webcrawl.fetch.tls import client_context
-from webcrawl.parse.page import XML_TYPES
 from webcrawl.scope import refused_ports
+
+logger = logging.getLogger(__name__)
 
 # Deviation: no br and zstd, although fetch.decode removes them: many archive tools know gzip only.
 ACCEPT_ENCODING = b"gzip, deflate"
@@ -162,14 +165,8 @@ def content_type_test(settings: BaseSettings) -> Wants:
     return media_type_test(read(settings, "CONTENT_TYPES", list))
 
 
-def wants_feeds(settings: BaseSettings) -> bool:
-    """Whether CONTENT_TYPES names a type of feeds: only then are the feeds of a page links."""
-    wants = content_type_test(settings)
-    return any(wants(200, [(b"content-type", each.encode())]) for each in XML_TYPES)
-
-
 def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
-    """The crawler's TLS context, limited by Scrapy's settings."""
+    """The crawler's TLS context, limited by Scrapy's settings; obeys SSLKEYLOGFILE."""
     context = client_context(verify=read(settings, "DOWNLOAD_VERIFY_CERTIFICATES", bool))
     for name, bound in (
         ("DOWNLOAD_TLS_MIN_VERSION", "minimum_version"),
@@ -183,4 +180,10 @@ def tls_context_from(settings: BaseSettings) -> ssl.SSLContext:
     ciphers = settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]
     if ciphers and ciphers != "DEFAULT":  # the context's own, which has old ciphers too
         context.set_ciphers(ciphers)
+    keylog = os.environ.get("SSLKEYLOGFILE")
+    if keylog:
+        try:
+            context.keylog_filename = keylog
+        except OSError as error:
+            logger.warning("Cannot write TLS session keys to %s: %s", keylog, error)
     return context

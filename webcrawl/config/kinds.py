@@ -126,9 +126,7 @@ def seconds(least: float = 0) -> Kind:
     return Kind(typed, f"a number of seconds, {least} or more", "s")
 
 
-def number(least: float = 0) -> Kind:
-    """A finite number, `least` or more, without a unit."""
-    return Kind(seconds(least).typed, f"a number, {least} or more")
+NUMBER = Kind(seconds().typed, "a number, 0 or more")  # finite, without a unit
 
 
 _SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])B?)?", re.IGNORECASE)

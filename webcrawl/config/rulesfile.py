@@ -171,91 +171,74 @@ def parse(text: str, file: str) -> tuple[HostRule, ...]:
         raise RulesError(f"{where}: {why}") from None
     except RecursionError:
         raise RulesError(f"{file}: arrays or tables are nested too deeply") from None
-    return _Reader(text, file).read(document)
-
-
-class _Reader:
-    """Turns one document into rules."""
-
-    def __init__(self, text: str, file: str) -> None:
-        self._file = file
-        lines = enumerate(text.split("\n"), 1)
-        self._heads = [number for number, line in lines if _HEADER.match(line)]
-        self._first: dict[tuple[str, str, str], int] = {}  # (kind, target, value): its first rule
-
-    def read(self, document: dict[str, Any]) -> tuple[HostRule, ...]:
-        tables = document.get("rule", [])
-        for key in document:
-            if key != "rule":
-                raise self._mistake(0, f"{key!r} is unknown: each rule begins with [[rule]]")
-        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise self._mistake(0, "each rule begins with [[rule]]")
-        if len(self._heads) != len(tables):  # written in another way: no line is known
-            self._heads = [0] * len(tables)
-        return tuple(map(self._rule, range(len(tables)), tables))
-
-    def _rule(self, number: int, table: dict[str, Any]) -> HostRule:
-        line = self._heads[number]
-        for key in table:
-            if key not in FIELDS and key not in TARGETS:
-                near = get_close_matches(key, [*FIELDS, *TARGETS], 1)
-                hint = f", did you mean {near[0]}?" if near else ""
-                raise self._mistake(line, f"{key!r} is unknown{hint}")
-        targets = {
-            attribute: self._targets(key, table[key], line)
-            for key, attribute in TARGETS.items()
-            if key in table
-        }
-        if not any(targets.values()):
-            raise self._mistake(line, "a rule needs a host, a domain or a suffix")
-        values = {
-            FIELDS[key].name: self._value(key, table[key], line) for key in table.keys() & FIELDS
-        }
-        if not values:
-            raise self._mistake(line, f"a rule needs one of {', '.join(FIELDS)}")
-        if "auth" in values and set(targets) != {"hosts"}:
-            raise self._mistake(line, "auth needs a rule whose targets are host alone")
-        rule = HostRule(line=line, values=Values(**values), **targets)
-        self._refuse_twice(number, rule)
-        return rule
-
-    def _value(self, key: str, value: object, line: int) -> Any:
+    tables = document.get("rule", [])
+    for key in document:
+        if key != "rule":
+            raise RulesError(f"{file}: {key!r} is unknown: each rule begins with [[rule]]")
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise RulesError(f"{file}: each rule begins with [[rule]]")
+    heads = [number for number, line in enumerate(text.split("\n"), 1) if _HEADER.match(line)]
+    if len(heads) != len(tables):  # written in another way: no line is known
+        heads = [0] * len(tables)
+    rules = []
+    first: dict[tuple[str, str, str], str] = {}  # by kind, target and value: where it is set
+    for number, (line, table) in enumerate(zip(heads, tables, strict=True), 1):
+        where = f"{file}, line {line}" if line else file
         try:
-            return FIELDS[key].read(value)
+            rules.append(_rule(line, table))
+            _refuse_twice(rules[-1], f"line {line}" if line else f"rule {number}", first)
         except NotAllowed as error:
-            text = (
-                "" if key in ("headers", "auth") else f" = {_short(value)}"
-            )  # a header may be a secret
-            why = f"{key}{text} cannot be used: {error}"
-            raise self._mistake(line, why) from None
+            raise RulesError(f"{where}: {error}") from None
+    return tuple(rules)
 
-    def _targets(self, key: str, value: Any, line: int) -> tuple[str, ...]:
-        names = []
-        for entry in value if isinstance(value, list) else [value]:
-            name = named_host(entry) if isinstance(entry, str) else ""
-            if not name or (key == "host" and entry[:1] in "*."):
-                kind = {"host": "host name or address", "domain": "domain", "suffix": "suffix"}[key]
-                allowed = f"a {kind} without scheme, port and path, or a list of them"
-                why = f"{key} = {_short(entry)} cannot be used: {allowed}"
-                raise self._mistake(line, why)
-            names.append(name)
-        return tuple(dict.fromkeys(names))
 
-    def _refuse_twice(self, number: int, rule: HostRule) -> None:
-        """Raise if an earlier rule sets the same value for the same target."""
-        names = [name for name, _ in values_of(rule)]
-        for kind, attribute in TARGETS.items():
-            for target in getattr(rule, attribute):
-                for name in names:
-                    first = self._first.setdefault((kind, target, name), number)
-                    if first != number:
-                        field = FIELD_NAMES.get(name, name)
-                        where = f"line {self._heads[first]}" if rule.line else f"rule {first + 1}"
-                        why = f"{field} of {kind} {target} is set already: {where}"
-                        raise self._mistake(rule.line, why)
+def _rule(line: int, table: dict[str, Any]) -> HostRule:
+    """The rule that begins at `line`. NotAllowed."""
+    for key in table:
+        if key not in FIELDS and key not in TARGETS:
+            near = get_close_matches(key, [*FIELDS, *TARGETS], 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise NotAllowed(f"{key!r} is unknown{hint}")
+    targets = {TARGETS[key]: _targets(key, table[key]) for key in TARGETS if key in table}
+    if not any(targets.values()):
+        raise NotAllowed("a rule needs a host, a domain or a suffix")
+    values = {FIELDS[key].name: _value(key, table[key]) for key in table.keys() & FIELDS}
+    if not values:
+        raise NotAllowed(f"a rule needs one of {', '.join(FIELDS)}")
+    if "auth" in values and set(targets) != {"hosts"}:
+        raise NotAllowed("auth needs a rule whose targets are host alone")
+    return HostRule(line=line, values=Values(**values), **targets)
 
-    def _mistake(self, line: int, why: str) -> RulesError:
-        return RulesError(f"{self._file}, line {line}: {why}" if line else f"{self._file}: {why}")
+
+def _value(key: str, value: object) -> Any:
+    try:
+        return FIELDS[key].read(value)
+    except NotAllowed as error:
+        shown = "" if key in ("headers", "auth") else f" = {_short(value)}"  # may be a secret
+        raise NotAllowed(f"{key}{shown} cannot be used: {error}") from None
+
+
+def _targets(key: str, value: Any) -> tuple[str, ...]:
+    names = []
+    for entry in value if isinstance(value, list) else [value]:
+        name = named_host(entry) if isinstance(entry, str) else ""
+        if not name or (key == "host" and entry[:1] in "*."):
+            kind = {"host": "host name or address", "domain": "domain", "suffix": "suffix"}[key]
+            allowed = f"a {kind} without scheme, port and path, or a list of them"
+            raise NotAllowed(f"{key} = {_short(entry)} cannot be used: {allowed}")
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+def _refuse_twice(rule: HostRule, where: str, first: dict[tuple[str, str, str], str]) -> None:
+    """NotAllowed if an earlier rule sets the same value for the same target."""
+    names = [name for name, _ in values_of(rule)]
+    for kind, attribute in TARGETS.items():
+        for target in getattr(rule, attribute):
+            for name in names:
+                if (earlier := first.setdefault((kind, target, name), where)) is not where:
+                    field = FIELD_NAMES.get(name, name)
+                    raise NotAllowed(f"{field} of {kind} {target} is set already: {earlier}")
 
 
 def _short(value: object) -> str:

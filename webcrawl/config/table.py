@@ -13,7 +13,7 @@ from typing import TypeVar
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import kinds
-from webcrawl.config.kinds import BOOL, FAULTS, Kind, SettingError, number, one_of, seconds, whole
+from webcrawl.config.kinds import BOOL, FAULTS, Kind, SettingError, one_of, seconds, whole
 from webcrawl.frontier.orderings import ORDERINGS
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ TABLE: dict[str, Kind] = {
     "ROBOTSTXT_USER_AGENT": kinds.AGENTS,
     "DOWNLOAD_DELAY": seconds(),
     "CRAWL_DELAY_MAX": seconds(),
-    "DELAY_FACTOR": number(0),
+    "DELAY_FACTOR": kinds.NUMBER,
     "IP_DELAY": seconds(),
     "RETRY_TIMES": whole(0),
     "RETRY_HTTP_CODES": kinds.HTTP_CODES,

@@ -75,7 +75,7 @@ class CrawlLog:
             if before is not None:
                 self._recover(before)
             else:  # killed before the first commit
-                self._remove(self._plain())
+                _remove(self._plain())
             self._finish_left()
             numbers = [number for each, number, _ in log_files(folder) if each == crawl]
             # Beyond that of an earlier folder too: one name is one file, wherever it is.
@@ -185,15 +185,10 @@ class CrawlLog:
         elif not _packed(committed).exists() and before["size"]:
             self.warnings.append(f"The crawl log {committed} is missing")
         plain = {*self._plain(folder), *self._plain()}
-        self._remove(path for path in plain if path.name > committed.name)
+        _remove(path for path in plain if path.name > committed.name)
         if folder not in (self.folder, self.folder.absolute()) and folder.exists():
             self._finish_left(folder)  # REPORT_DIR was changed
             self.folders.append(folder)
-
-    def _remove(self, begun: Iterable[Path]) -> None:
-        """Remove files that were begun after the last commit."""
-        for path in begun:
-            path.unlink(missing_ok=True)
 
     def _finish_left(self, folder: Path | None = None) -> None:
         """Compress the plain files of earlier runs, and remove empty ones."""
@@ -210,6 +205,12 @@ class CrawlLog:
     def _failed(self, error: OSError) -> LogError:
         problem = error.strerror or error
         return LogError(f"REPORT_DIR = {str(self.folder)!r} cannot be written: {problem}")
+
+
+def _remove(begun: Iterable[Path]) -> None:
+    """Remove files that were begun after the last commit."""
+    for path in begun:
+        path.unlink(missing_ok=True)
 
 
 def _number(name: str) -> int:

@@ -203,8 +203,12 @@ class ArchiveStore:
         busy = {found[1] for path in open_files(self._warc_dir) if (found := _named(path))}
         paths = sorted(self._warc_dir.glob("*.warc.gz"))
         known = self._is_ours
+        crawl_id = self._crawl.crawl_id
         self._is_ours = {
-            path: known[path] if path in known else self._is_of_crawl(path) for path in paths
+            path: known[path]
+            if path in known
+            else bool(_named(path)) and crawl_id in crawls_of(path)
+            for path in paths
         }
         files = [
             _File(each, each.name, leaves=True)
@@ -218,9 +222,6 @@ class ArchiveStore:
         now = monotonic()
         self._seen = {file.path: self._seen.get(file.path, now) for file in files}
         return files
-
-    def _is_of_crawl(self, path: Path) -> bool:
-        return _named(path) is not None and self._crawl.crawl_id in crawls_of(path)
 
     def _is_settled(self, path: Path, busy: set[str]) -> bool:
         """Whether this process may send a WARC file: it has written it, or a process that ended.

@@ -27,7 +27,7 @@ from webcrawl.config.build import is_debugging, job_folder, leads_machine, warc_
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, report_error
 from webcrawl.hub.server import FrontierServer
-from webcrawl.live.diskuse import free_bytes
+from webcrawl.live.machine import free_bytes
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.signals import crawl_closing
 

@@ -23,7 +23,7 @@ from webcrawl.crawl.crawl import crawl_of
 from webcrawl.frontier.counters import STAGES, Counters
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.store import StoreError
-from webcrawl.live.processstat import process_stats
+from webcrawl.live.machine import process_stats
 from webcrawl.report.lines import named_counts
 from webcrawl.report.series import SeriesFile, series_path
 

@@ -128,11 +128,11 @@ class StatsLines:
         """The thread's work."""
         counters, interval_s = self._counters, self._interval_s
         legend: tuple[str, ...] = LEGEND
-        last_at, last_pages, last_bits = self._started_at, counters.crawled, self._bits()
+        last_at, last_pages, last_bits = self._started_at, counters.crawled, 8 * counters.wire_bytes
         outage, held = OutageLines(counters.outage_s), ""
         tick = int(counters.earlier_s / interval_s) + 1 if interval_s else 1
         while not self._stopped.wait(tick * interval_s - self._elapsed_s() if interval_s else None):
-            now, pages, bits = monotonic(), counters.crawled, self._bits()
+            now, pages, bits = monotonic(), counters.crawled, 8 * counters.wire_bytes
             new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now - last_at
             whole = self._whole()
             if legend:
@@ -151,9 +151,6 @@ class StatsLines:
             last_at, last_pages, last_bits = now, pages, bits
             tick = max(tick, int(self._elapsed_s() / interval_s)) + 1
         self._say(*self._summary)
-
-    def _bits(self) -> int:
-        return 8 * self._counters.wire_bytes
 
 
 def _set_all(stats: StatsCollector, values: dict[str, float]) -> None:

@@ -126,15 +126,10 @@ class Client:
             if urls is None or transfer.request.url in urls:
                 transfer.stop(FetchFailed("cancelled"))
 
-    def hold_unsent(self, matches: Matches) -> None:
+    def stop_unsent(self, matches: Matches, *, is_final: bool) -> None:
         for transfer in tuple(self._under_way):
             if transfer.state is State.CONNECTING and matches(transfer.request.url):
-                transfer.stop(Held())
-
-    def cut_unsent(self, matches: Matches) -> None:
-        for transfer in tuple(self._under_way):
-            if transfer.state is State.CONNECTING and matches(transfer.request.url):
-                transfer.stop(FetchFailed("cancelled"))
+                transfer.stop(FetchFailed("cancelled") if is_final else Held())
 
     def unanswered(self, matches: Matches) -> int:
         return sum(

@@ -19,7 +19,7 @@ FailureReason = Literal[
     "dns",  # the host has no address, or no name server answered
     "proxy",  # no connection to the crawl's proxy, or it refuses us: no host was asked
     "blocked_address",  # the address guard refused every address
-    "blocked_port",  # of another protocol (`scope.ports`): no server was asked
+    "blocked_port",  # of another protocol (`scope.refused_ports`): no server was asked
     "connect",  # refused, unreachable, or reset while connecting
     "connect_timeout",
     "tls",  # the handshake failed even with every check off

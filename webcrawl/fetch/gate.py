@@ -35,14 +35,10 @@ Matches = Callable[[str], bool]  # of a URL
 class Sender(Protocol):
     """Sends requests that have passed the gate."""
 
-    def hold_unsent(self, matches: Matches) -> None:
-        """Take the requests back that are not sent yet: each passes the gate again.
-
-        Those of them whose URL `matches`.
+    def stop_unsent(self, matches: Matches, *, is_final: bool) -> None:
+        """Take the requests back that are not sent yet and whose URL `matches`: each passes the
+        gate again. `is_final`: end them, with FetchFailed("cancelled").
         """
-
-    def cut_unsent(self, matches: Matches) -> None:
-        """End those of them whose URL `matches`, with FetchFailed("cancelled")."""
 
     def unanswered(self, matches: Matches) -> int:
         """How many requests with such a URL are sent, and have no byte of an answer."""
@@ -143,7 +139,7 @@ class Gate:
 
     def _hold_unsent(self) -> None:
         for sender in self.senders:
-            sender.hold_unsent(self.holds)
+            sender.stop_unsent(self.holds, is_final=False)
 
     def _open(self) -> None:
         for opened, url in self._waiting.items():
@@ -162,7 +158,7 @@ class Gate:
         """
         self._cancel(lambda url: url != "" and matches(url))
         for sender in self.senders:
-            sender.cut_unsent(matches)
+            sender.stop_unsent(matches, is_final=True)
 
     async def wait_until_sent(self, matches: Matches = lambda url: True) -> int:
         """Wait until servers have the requests whose URL `matches`: SETTLE_S at most.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from webcrawl.frontier.counters import Counters
-from webcrawl.live.processstat import ProcessStat
+from webcrawl.live.machine import ProcessStat
 from webcrawl.report.lines import per_second
 
 _SAMPLES: Final = 6  # a reader that asks every second sees the rates of the last five

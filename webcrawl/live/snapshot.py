@@ -23,9 +23,8 @@ from webcrawl.frontier.base import Frontier
 from webcrawl.frontier.counters import STAGES, Counters
 from webcrawl.frontier.overview import Overview, QueuedHost, SlowHost
 from webcrawl.frontier.store import StoreError
-from webcrawl.live.diskuse import DiskUse
 from webcrawl.live.limit import Load, limited_by
-from webcrawl.live.processstat import process_stats
+from webcrawl.live.machine import DiskUse, process_stats
 from webcrawl.live.rates import Rates
 from webcrawl.parse.urls import MAX_LEVEL
 from webcrawl.report.lines import named_counts, whole_values
@@ -70,7 +69,11 @@ class Snapshots:
         speed = whole["pages_per_s"] if whole else pages_per_s  # to the target
         left = max(target - frontier.crawled, 0)
         return {
-            **self._identity(),
+            "crawl": crawl.crawl_id,
+            "spider": self._crawler.spider.name if self._crawler.spider else "",
+            "version": __version__,
+            "pid": os.getpid(),
+            "processes": self._processes,
             "state": crawl.state,
             "time": utc_now("milliseconds"),
             "elapsed_s": round(elapsed_s, 3),
@@ -104,15 +107,6 @@ class Snapshots:
             "levels": levels(whole.counters),
         }
         return whole_values(whole) | figures
-
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "crawl": self._crawl.crawl_id,
-            "spider": self._crawler.spider.name if self._crawler.spider else "",
-            "version": __version__,
-            "pid": os.getpid(),
-            "processes": self._processes,
-        }
 
     def _stages(self, counters: Counters) -> list[dict[str, Any]]:
         requests_max, _ = self._limits

@@ -2,13 +2,11 @@
 
 In the crawl, the frontier has already decided on a leased request, so it passes. On any other
 request the middlewares decide, with the same core. Read in this order: `verifier` (the base), then
-`domainfilter` (scope), `hostuniqueness` and `ipuniqueness` (caps, address guard), `robotstxt`.
+`filters` (scope, caps, address guard), `robotstxt`.
 `stats` counts for Scrapy's `downloader/*` statistics, and decides nothing.
 """
 
-from webcrawl.middlewares.domainfilter import DomainFilter
-from webcrawl.middlewares.hostuniqueness import HostUniqueness
-from webcrawl.middlewares.ipuniqueness import IpUniqueness
+from webcrawl.middlewares.filters import DomainFilter, HostUniqueness, IpUniqueness
 from webcrawl.middlewares.robotstxt import RobotsTxt
 from webcrawl.middlewares.stats import DownloaderStats
 

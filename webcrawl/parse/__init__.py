@@ -15,6 +15,6 @@ All input is hostile: every reader is linear in its input and raises nothing for
 - `robots`: the rules of a robots.txt. `jointrules`: those of several names at once.
 - `body`: all that a page says, with the settings of a crawl. `sitemapfile`: the same of a sitemap,
   from the `fetch`ed bytes; `sitemaps` has the formats.
-- `largebodies`: the queue of bodies that take long, and the process that reads them (`bodyprocess`,
-  `bodymessages`). Knows nothing of the frontier.
+- `largebodies`: the queue of bodies that take long, and `bodyprocess`, the process that reads them.
+  Knows nothing of the frontier.
 """

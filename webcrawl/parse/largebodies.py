@@ -33,7 +33,8 @@ from msgspec import DecodeError
 from webcrawl.fetch.http1 import Headers
 from webcrawl.fetch.room import HostTimes
 from webcrawl.parse.body import About, Options, Parsed
-from webcrawl.parse.bodymessages import (
+from webcrawl.parse.bodyprocess import (
+    CPU_MAX_S,
     LENGTH,
     Entries,
     Links,
@@ -45,7 +46,6 @@ from webcrawl.parse.bodymessages import (
     answer_of,
     frame,
 )
-from webcrawl.parse.bodyprocess import CPU_MAX_S
 from webcrawl.parse.sitemapfile import SitemapFile
 
 IDLE_S: Final = 10.0

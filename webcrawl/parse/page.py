@@ -1,5 +1,9 @@
 """Reads one page: its links in canonical form, and whether it forbids following them.
 
+The entries of a feed (RSS, Atom) are links: a feed is a page of the crawl, to which a link leads,
+and it may link to any host. A sitemap may not: one that is found as a page gives no links, since
+nobody has named it. `sitemaps` reads the formats.
+
 Owns the choice of a parser by media type. The setting PARSERS adds parsers of other media types to
 `PARSERS` (docs/extending.md).
 """
@@ -13,7 +17,6 @@ from typing import Protocol
 from msgspec import Struct
 
 from webcrawl.parse.charset import decode_css, sniff
-from webcrawl.parse.feeds import read_xml
 from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import Markup, read_html, read_xhtml, refresh_target
 from webcrawl.parse.ownersignals import (
@@ -24,6 +27,7 @@ from webcrawl.parse.ownersignals import (
     meta_signals,
 )
 from webcrawl.parse.requisites import CSS_TYPE, shown_by_css, shown_by_html
+from webcrawl.parse.sitemaps import SitemapReader
 from webcrawl.parse.urls import MAX_PAGE_LENGTH, canonicalize, canonicalize_each, redirect_target
 
 # Any payload within these takes less than 50 ms: a tag with its link takes up to 9 µs, and a byte
@@ -34,6 +38,8 @@ QUICK_TAGS = 4_000
 # that has only links to its own folder reaches this limit if the URL of the folder has 1,000
 # characters.
 _LINKS_ROOM = 1024 * 1024
+_FEEDS = ("rss", "atom")
+_PIECE_BYTES = 64 << 10  # of a feed
 _NO_MARKUP = Markup()  # of a media type without a parser
 
 
@@ -41,6 +47,24 @@ class Parser(Protocol):
     """Reads a payload in `charset` (a WHATWG name). Never raises, in time O(size)."""
 
     def __call__(self, payload: bytes, charset: str) -> Markup: ...
+
+
+def read_xml(payload: bytes, charset: str) -> Markup:
+    """Links of a feed, or of an XHTML page. O(size).
+
+    Any other XML gives no links. The character set is that of the XML declaration, or UTF-8;
+    `charset` is for XHTML.
+    """
+    reader = SitemapReader()
+    hrefs = []
+    for at in range(0, len(payload), _PIECE_BYTES):
+        hrefs += [entry.url for entry in reader.feed(payload[at : at + _PIECE_BYTES])]
+        if reader.is_done or reader.format not in ("", *_FEEDS):
+            break
+    hrefs += [entry.url for entry in reader.end()]
+    if not reader.format:
+        return read_xhtml(payload, charset)
+    return Markup(hrefs=hrefs if reader.format in _FEEDS else [])
 
 
 # Of feeds; many servers send them as plain XML.

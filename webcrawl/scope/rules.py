@@ -19,18 +19,38 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from webcrawl.base.textfile import read_text
 from webcrawl.parse.urls import canonicalize, host_of, port_of
-from webcrawl.scope.ports import refused_ports
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
 
 _FILTERS = threading.Lock()  # of `warnings`, which threads share
 
+_SCHEMES = ("http:", "https:")
 _MAX_HOST = 253  # RFC 1035, 2.3.4: 255 octets on the wire
 # With Unicode letters (IDN), "_" (real hosts have it) and colons (IPv6 addresses).
 _HOST = re.compile(r"(?:\*?\.)?([\w-]+(?:\.[\w-]+)*|[0-9a-f:.]*:[0-9a-f:.]*)\.?", re.IGNORECASE)
+
+
+# A page may link to any port of any host. Servers of mail, of databases and of other protocols made
+# of lines take those of a request for commands, and their logs name the crawler as an attacker.
+# WHATWG Fetch, 2.9, "port blocking".
+_BAD_PORTS: Final = (
+    *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101),
+    *(102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389),
+    *(427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636),
+    *(989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665),
+    *(6666, 6667, 6668, 6669, 6679, 6697, 10080),
+)
+# Deviation: MySQL, PostgreSQL, Redis, Memcached and MongoDB too. Browsers leave them to the server.
+_DATABASES: Final = (3306, 5432, 6379, 11211, 27017)
+
+
+def refused_ports(allowed: Iterable[int] = ()) -> frozenset[int]:
+    """The ports that get no request; `allowed` is ALLOW_PORTS."""
+    return frozenset((*_BAD_PORTS, *_DATABASES)).difference(allowed)
 
 
 class ScopeError(ValueError):
@@ -43,7 +63,7 @@ class ScopeError(ValueError):
 class Scope:
     """Decides which URLs belong to the crawl.
 
-    A URL must have one of `schemes`, at most `max_length` characters, none of `ports`, a host under
+    A URL must be http or https, with at most `max_length` characters, none of `ports`, a host under
     one of `suffixes` (if any are given), no match in `deny`, a match in `allow` (if given), a host
     under one of `domains` (if given: the spider's `allowed_domains`), and must pass all `rules`.
     The first failed test is the reason of a refusal.
@@ -59,12 +79,10 @@ class Scope:
         deny: Iterable[str] = (),
         allow: Iterable[str] = (),
         domains: Iterable[str] = (),
-        schemes: Iterable[str] = ("http", "https"),
         max_length: int = 2083,
         ports: frozenset[int] = refused_ports(),
         rules: Iterable[Rule] = (),
     ) -> None:
-        self._schemes = tuple(f"{scheme}:" for scheme in schemes)
         self._max_length = max_length
         self._ports = ports
         self.denied = HostsAndPatterns(deny, "SCOPE_DENY")
@@ -122,7 +140,7 @@ class Scope:
         """The reason for which no URL like canonical `url` on `host` is asked for, a page or not;
         "" without one. "scheme", "length", "port" or "deny".
         """
-        if not url.startswith(self._schemes):
+        if not url.startswith(_SCHEMES):
             return "scheme"
         if len(url) > self._max_length:
             return "length"
@@ -137,7 +155,7 @@ class Scope:
         one of `rules`. O(labels of the host) and one search per combined pattern; 0.3 µs without
         patterns.
         """
-        if not url.startswith(self._schemes):
+        if not url.startswith(_SCHEMES):
             return "scheme"
         if len(url) > self._max_length:
             return "length"

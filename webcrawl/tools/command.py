@@ -9,7 +9,16 @@ from scrapy.exceptions import UsageError
 
 
 class Command(ScrapyCommand):
-    """`long_desc` goes on after the summary."""
+    """`arguments` are those of its usage; `about` goes on after the summary of `--help`."""
+
+    arguments = ""
+    about = ""
+
+    def syntax(self) -> str:
+        return self.arguments
+
+    def long_desc(self) -> str:
+        return self.about
 
     def short_desc(self) -> str:
         return ""

@@ -140,14 +140,6 @@ class WarcFiles:
         answer_bytes = capture.exchange.size_bytes if capture.has_answer else 0
         return size + answer_bytes > self._max_size - _BESIDE_ANSWER
 
-    def sync(self) -> None:
-        """Return once all captures written so far are on the disk. WarcError."""
-        try:
-            if self._file is not None:
-                os.fsync(self._file.fd)
-        except OSError as error:
-            raise self._failed(error) from None
-
     def close(self) -> None:
         """Finish the last file; remove it if it holds its warcinfo record only. WarcError."""
         try:

@@ -37,10 +37,6 @@ class WarcWriter:
         waits = capture.is_large or files.may_finish(capture)
         return self._offload.do(partial(files.write, capture), waits=waits)
 
-    async def sync(self) -> None:
-        """Return once all captures of earlier calls are on the disk."""
-        await self._offload.do(self._files.sync, waits=True)
-
     async def close(self) -> None:
         """Write all captures of earlier calls, and finish the last file."""
         await self._offload.do(self._files.close, waits=True)

@@ -265,16 +265,10 @@ function showLevels(levels) {
 
 function showHosts(snapshot) {
   const cells = () => [make("td", "host"), make("td", "n"), make("td", "n")];
-  table("largest_queues", (snapshot.largest_queues ?? []).slice(0, ROWS_MAX), cells, ([host, urls, ready], each) => {
-    say(host, plain(each.host));
-    say(urls, number(each.urls));
-    say(ready, each.ready_in_s > 0 ? duration(each.ready_in_s) : "now");
-  });
-  table("slowest_hosts", (snapshot.slowest_hosts ?? []).slice(0, ROWS_MAX), cells, ([host, mean, urls], each) => {
-    say(host, plain(each.host));
-    say(mean, milliseconds(each.mean_ms));
-    say(urls, number(each.urls));
-  });
+  const list = (id, texts) => table(id, (snapshot[id] ?? []).slice(0, ROWS_MAX), cells,
+    (nodes, each) => [plain(each.host), ...texts(each)].forEach((text, i) => say(nodes[i], text)));
+  list("largest_queues", (each) => [number(each.urls), each.ready_in_s > 0 ? duration(each.ready_in_s) : "now"]);
+  list("slowest_hosts", (each) => [milliseconds(each.mean_ms), number(each.urls)]);
 }
 
 function showMemory({ rss_bytes: memory = {}, disk = {} }) {

@@ -37,16 +37,13 @@ _UNUSED = {
 class Command(command.Command):
     """Writes static files from the settings of the crawl. Uses no network."""
 
-    def syntax(self) -> str:
-        return "[--to DIR] [--address PREFIX] [--also-key FILE] | --new-key FILE"
-
-    def long_desc(self) -> str:
-        return (
-            "who runs it, what for, how to block it, its delays and its"
-            " addresses, with the list of addresses as JSON and, with BOT_AUTH_KEY, the directory"
-            " of its public keys. Static files, for any web server. Give the same settings as to"
-            " the crawl. With --new-key, makes a private key for BOT_AUTH_KEY and nothing else."
-        )
+    arguments = "[--to DIR] [--address PREFIX] [--also-key FILE] | --new-key FILE"
+    about = (
+        "who runs it, what for, how to block it, its delays and its"
+        " addresses, with the list of addresses as JSON and, with BOT_AUTH_KEY, the directory"
+        " of its public keys. Static files, for any web server. Give the same settings as to"
+        " the crawl. With --new-key, makes a private key for BOT_AUTH_KEY and nothing else."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

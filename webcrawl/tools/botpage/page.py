@@ -96,23 +96,20 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def html(bot: Bot, created: str) -> str:
     """The text of index.html."""
-    page = page_template("webcrawl.tools.botpage", seconds=_seconds)
+
+    def seconds(value: float) -> str:
+        return f"{value:g} second{'' if value == 1 else 's'}"
+
+    page = page_template("webcrawl.tools.botpage", seconds=seconds)
     return page.render(bot=bot, created=created)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:g} second{'' if value == 1 else 's'}"
 
 
 def missing(bot: Bot) -> list[str]:
     """What owners look for, and the settings do not say: such as "who runs it: set FROM"."""
-    lines = []
-    if not bot.contact:
-        lines.append("to which mail address owners can write: set FROM")
-    if not bot.operator:
-        lines.append("who runs the crawler: set WARC_OPERATOR")
-    if not bot.purpose:
-        lines.append("what it is for: set WARC_DESCRIPTION")
-    if not bot.page:
-        lines.append("at which URL owners find it: put one into USER_AGENT")
-    return lines
+    lines = {
+        "to which mail address owners can write: set FROM": bot.contact,
+        "who runs the crawler: set WARC_OPERATOR": bot.operator,
+        "what it is for: set WARC_DESCRIPTION": bot.purpose,
+        "at which URL owners find it: put one into USER_AGENT": bot.page,
+    }
+    return [line for line, said in lines.items() if not said]

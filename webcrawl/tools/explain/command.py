@@ -27,17 +27,14 @@ from webcrawl.tools import command
 class Command(command.Command):
     """Prints how scope, caps, robots.txt, the queue and the delays have decided on one URL."""
 
-    def syntax(self) -> str:
-        return "<JOBDIR> <URL>"
-
-    def long_desc(self) -> str:
-        return (
-            "its outcome and the time, the scope rule, cap or robots.txt"
-            " rule that decided, the rules of its host (RULES), its level, the page it was found"
-            " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
-            " the last commit, also while the crawl runs, and changes nothing. In a crawl with"
-            " several hubs, the hub that runs in JOBDIR asks the one that has the URL."
-        )
+    arguments = "<JOBDIR> <URL>"
+    about = (
+        "its outcome and the time, the scope rule, cap or robots.txt"
+        " rule that decided, the rules of its host (RULES), its level, the page it was found"
+        " on, its place in the queue, and when its host may be asked next. Times are UTC. Reads"
+        " the last commit, also while the crawl runs, and changes nothing. In a crawl with"
+        " several hubs, the hub that runs in JOBDIR asks the one that has the URL."
+    )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         settings = cast("Settings", self.settings)

@@ -35,15 +35,12 @@ from webcrawl.tools import command
 class Command(command.Command):
     """Prints hosts by status, queued URLs by level and the largest queues; or all queued URLs."""
 
-    def syntax(self) -> str:
-        return "<JOBDIR> [--export FILE | --retry REASONS | --set-clock | --forget N]"
-
-    def long_desc(self) -> str:
-        return (
-            "pages, hosts by status, queued URLs by level, and the hosts with the most queued URLs."
-            " Reads the last commit, also while the crawl runs, and changes nothing without"
-            " --retry, --set-clock or --forget."
-        )
+    arguments = "<JOBDIR> [--export FILE | --retry REASONS | --set-clock | --forget N]"
+    about = (
+        "pages, hosts by status, queued URLs by level, and the hosts with the most queued URLs."
+        " Reads the last commit, also while the crawl runs, and changes nothing without"
+        " --retry, --set-clock or --forget."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

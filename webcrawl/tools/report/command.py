@@ -23,18 +23,15 @@ WRONG = 2  # exit code for a DIR without a crawl and for options that cannot be 
 class Command(command.Command):
     """Reads the crawl log, the time series, the frontier and, if asked, the WARC files."""
 
-    def syntax(self) -> str:
-        return "<DIR> [DIR ...] [options]"
-
-    def long_desc(self) -> str:
-        return (
-            "writes DIR/report/index.html, a page that needs no network, with"
-            " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
-            " (REPORT_DIR, by default WARC_DIR). Several folders are those of the hubs of a"
-            " crawl: the report is of the whole crawl. DIR may be in an object store, as in"
-            " ARCHIVE_STORE; then give -o. Changes nothing else."
-            " docs/output.md lists the figures."
-        )
+    arguments = "<DIR> [DIR ...] [options]"
+    about = (
+        "writes DIR/report/index.html, a page that needs no network, with"
+        " each figure also as CSV beside it. DIR is a JOBDIR, or the folder of the crawl log"
+        " (REPORT_DIR, by default WARC_DIR). Several folders are those of the hubs of a"
+        " crawl: the report is of the whole crawl. DIR may be in an object store, as in"
+        " ARCHIVE_STORE; then give -o. Changes nothing else."
+        " docs/output.md lists the figures."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -78,9 +75,7 @@ def domain_of(text: str) -> str:
     if not text:
         return ""
     url = None if set(text) & set("/:@?#\\ ") else canonicalize(f"http://{text}/")
-    if url is None:
-        raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
-    host = host_of(url).rstrip(".")
+    host = host_of(url).rstrip(".") if url is not None else ""
     if not re.fullmatch(r"[\w.-]+", host):
         raise NoCrawlError(f"--in-degree {printable(text)} is not a domain, such as tamu.edu")
     return host

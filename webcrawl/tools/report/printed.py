@@ -22,7 +22,7 @@ from webcrawl.tools.report.folder import CrawlFolder
 from webcrawl.tools.report.page import duration_text, write_page
 from webcrawl.tools.report.report import Report, make_report, open_crawl
 from webcrawl.tools.report.summary import counts_of
-from webcrawl.tools.report.tables import Table, one, write_csv
+from webcrawl.tools.report.tables import one, write_csv
 
 LISTED = 8  # HTTP codes and reasons in the printed lines
 
@@ -99,7 +99,18 @@ def lines_of(report: Report) -> list[str]:
     tables = report.tables
     funnel = "  ".join(f"{row['stage']} {row['count']:,}" for row in tables["funnel"].records())
     codes = most_of(
-        [(f"{_code(r)}: {r['pages']:,}", r["pages"]) for r in tables["codes"].records()]
+        [
+            # With its name if the owner refuses access.
+            (f"{code}{f' {name}' if code in REFUSED_ACCESS else ''}: {pages:,}", pages)
+            for code, name, pages, *_ in tables["codes"].rows()
+        ]
+    )
+    words = WORDS["reasons", "ended_as"]
+    losses = most_of(
+        [
+            (f"{reason} {urls:,} ({words.get(ended_as, ended_as)})", urls)
+            for reason, ended_as, urls in tables["reasons"].rows()
+        ]
     )
     largest = ", ".join(
         f"{row['host']} {row['pages']:,}" for row in tables["largest_hosts"].records(5)
@@ -121,7 +132,7 @@ def lines_of(report: Report) -> list[str]:
         f"{t['pages_per_s']:.1f} pages/s, {t['mbps']:.1f} Mbit/s",
         f"Funnel: {funnel}",
         f"HTTP codes: {codes or 'none'}",
-        f"URLs lost: {_losses(tables['reasons']) or 'none'}",
+        f"URLs lost: {losses or 'none'}",
         f"{hosts}; {report.one_page_share:.1%} of hosts with a page have exactly one",
         f"Largest hosts: {largest or 'none'}",
         f"URLs queued: {t['urls_pending']:,.0f}, of these {later}",
@@ -144,20 +155,6 @@ def lines_of(report: Report) -> list[str]:
             " from outside"
         )
     return [printable(line) for line in lines]
-
-
-def _code(row: dict[str, Any]) -> str:
-    """A status, with its name if the owner refuses access."""
-    named = row["status"] in REFUSED_ACCESS
-    return f"{row['status']} {row['name']}" if named else str(row["status"])
-
-
-def _losses(reasons: Table) -> str:
-    words = WORDS["reasons", "ended_as"]
-    texts = []
-    for reason, ended_as, urls in reasons.rows():
-        texts.append((f"{reason} {urls:,} ({words.get(ended_as, ended_as)})", urls))
-    return most_of(texts)
 
 
 def most_of(counted: list[tuple[str, int]]) -> str:

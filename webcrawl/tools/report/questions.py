@@ -5,11 +5,9 @@ Source of the questions: Texas A&M, CSCE 463/612, homework 1, part 3, section 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 
-from webcrawl.tools.report.tables import Row, Table, listed, one
+from webcrawl.tools.report.tables import Table, listed, one
 
 PAGES_OF_WEB = 10**12  # the size of the web graph that is asked for
 HASH_BYTES = 8  # of a URL in the graph
@@ -31,19 +29,7 @@ _MEASURED = """SELECT (SELECT avg(coalesce(links, 0)) FROM document),
 
 def questions(log: duckdb.DuckDBPyConnection) -> Table:
     """Each figure with its unit and its formula; a value is empty if nothing was counted."""
-    return listed(
-        "questions", ("figure", "value", "unit", "formula"), _answers(*one(log, _MEASURED))
-    )
-
-
-def _answers(
-    links: float | None,
-    size_bytes: float | None,
-    new_seed: float | None,
-    new_url: float | None,
-    with_address: float | None,
-    with_4xx: float | None,
-) -> Iterator[Row]:
+    links, size_bytes, new_seed, new_url, with_address, with_4xx = one(log, _MEASURED)
     edges = size = bandwidth = None
     if links is not None:
         edges, size = links * PAGES_OF_WEB, HASH_BYTES * PAGES_OF_WEB * (1 + links)
@@ -52,12 +38,15 @@ def _answers(
     graph = "web graph of a trillion pages"
     bandwidth_by = "average page × 8 bits × 10¹⁰ / 86,400 s"
     address_by = "hosts with an address / hosts looked up"
-    yield "links a page", links, "links", "links of 2xx pages / 2xx pages"
-    yield f"{graph}, edges", edges, "edges", "links a page × 10¹² pages"
-    yield f"{graph}, size", size, "bytes", "8 bytes × 10¹² pages × (1 + links a page)"
-    yield "average page", size_bytes, "bytes", "bytes on the wire / pages, all HTTP codes"
-    yield "bandwidth for 10 billion pages a day", bandwidth, "Gbit/s", bandwidth_by
-    yield "new host among the seeds", new_seed, "share", "hosts / seeds"
-    yield "new host among all URLs", new_url, "share", "hosts / URLs with a turn"
-    yield "valid DNS record of a new host", with_address, "share", address_by
-    yield "robots.txt with 4xx", with_4xx, "share", "4xx answers / robots.txt answered"
+    rows = (
+        ("links a page", links, "links", "links of 2xx pages / 2xx pages"),
+        (f"{graph}, edges", edges, "edges", "links a page × 10¹² pages"),
+        (f"{graph}, size", size, "bytes", "8 bytes × 10¹² pages × (1 + links a page)"),
+        ("average page", size_bytes, "bytes", "bytes on the wire / pages, all HTTP codes"),
+        ("bandwidth for 10 billion pages a day", bandwidth, "Gbit/s", bandwidth_by),
+        ("new host among the seeds", new_seed, "share", "hosts / seeds"),
+        ("new host among all URLs", new_url, "share", "hosts / URLs with a turn"),
+        ("valid DNS record of a new host", with_address, "share", address_by),
+        ("robots.txt with 4xx", with_4xx, "share", "4xx answers / robots.txt answered"),
+    )
+    return listed("questions", ("figure", "value", "unit", "formula"), rows)

@@ -13,7 +13,7 @@ from typing import Any
 
 from webcrawl.frontier.disk.inspection import Inspection
 from webcrawl.frontier.store import StoreError
-from webcrawl.parse.urls import MAX_LEVEL, host_of, level_of
+from webcrawl.parse.urls import host_of, level_of
 from webcrawl.report.lines import named_counts, per_second
 from webcrawl.report.series import read_series
 from webcrawl.tools.report.folder import CrawlFolder, NoCrawlError
@@ -165,15 +165,6 @@ def speeds(points: list[Point]) -> Iterator[dict[str, float]]:
             "links_per_s": per_second(grown("links"), over_s),
             "rss_mb": now.get("rss_bytes", 0) / 1e6,
         }
-
-
-def levels_found(counts: dict[str, float]) -> dict[int, int]:
-    """URLs found by level; empty if the counts do not have them."""
-    return {
-        level: int(counts[name])
-        for level in range(1, MAX_LEVEL + 1)
-        if (name := f"levels/found/{level}") in counts
-    }
 
 
 def waiting(folder: CrawlFolder) -> Iterator[Waiting]:

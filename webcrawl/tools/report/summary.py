@@ -11,7 +11,8 @@ from typing import Final
 import duckdb
 
 from webcrawl.parse.urls import MAX_LEVEL
-from webcrawl.tools.report.state import FUNNEL, HOSTS, CrawlState, levels_found
+from webcrawl.report.lines import per_second
+from webcrawl.tools.report.state import FUNNEL, HOSTS, CrawlState
 from webcrawl.tools.report.tables import Row, Table, listed, one, queried
 
 NONE = "(none)"
@@ -20,55 +21,43 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
+# Queries of one row, whose columns are totals.
+_TOTALS = (
+    """SELECT count(*) AS urls_with_a_turn, count(*) FILTER ("end" = 'dropped') AS urls_dropped,
+        count(*) FILTER ("end" = 'kept') AS urls_kept_for_a_later_try FROM outcome""",
+    "SELECT count(*) AS pages_answered, count(DISTINCT host) AS hosts_answered FROM answered",
+    """SELECT count(*) AS answers, coalesce(sum(size_bytes), 0) AS page_bytes_on_the_wire,
+        coalesce(avg(total_ms), 0) / 1000 AS mean_request_s FROM answer""",
+    """SELECT count(*) AS html_pages_kept, coalesce(sum(body_bytes), 0) AS html_bytes_kept,
+        count(duplicate_of) AS duplicates, count(near_duplicate_of) AS near_duplicates
+    FROM document""",
+    # And sitemaps, and requisites. An answer to HEAD is one of the answered.
+    """SELECT count(*) AS robots_and_head_requests,
+        coalesce(sum(size_bytes) FILTER (kind <> 'head'), 0) AS robots_bytes
+    FROM line WHERE kind <> 'page'""",
+    "SELECT coalesce(sum(links), 0) AS links_found FROM line WHERE kind = 'page'",
+    """SELECT count(DISTINCT domain) AS registered_domains_answered
+    FROM site SEMI JOIN answered USING (host)""",
+    "SELECT count(*) AS urls_pending FROM waiting",
+)
+
+
 def totals(log: duckdb.DuckDBPyConnection, state: CrawlState) -> dict[str, float]:
     """The totals by name. Sizes in bytes, times in seconds."""
-    answered, hosts = one(log, "SELECT count(*), count(DISTINCT host) FROM answered")
-    answers, on_wire, request_ms = one(
-        log,
-        "SELECT count(*), coalesce(sum(size_bytes), 0), coalesce(avg(total_ms), 0) FROM answer",
-    )
-    documents, body_bytes, duplicates, near_duplicates = one(
-        log,
-        "SELECT count(*), coalesce(sum(body_bytes), 0), count(duplicate_of),"
-        " count(near_duplicate_of) FROM document",
-    )
-    dropped, kept, lines = one(
-        log,
-        """SELECT count(*) FILTER ("end" = 'dropped'), count(*) FILTER ("end" = 'kept'), count(*)
-        FROM outcome""",
-    )
-    robots, robots_bytes = one(
-        log,
-        "SELECT count(*), coalesce(sum(size_bytes) FILTER (kind <> 'head'), 0)"
-        " FROM line WHERE kind <> 'page'",  # an answer to HEAD is one of the answered
-    )
-    (links,) = one(log, "SELECT coalesce(sum(links), 0) FROM line WHERE kind = 'page'")
-    (domains,) = one(log, "SELECT count(DISTINCT domain) FROM site SEMI JOIN answered USING (host)")
-    (pending,) = one(log, "SELECT count(*) FROM waiting")
+    t: dict[str, float] = {"elapsed_s": elapsed(log, state)}
+    for sql in _TOTALS:
+        (row,) = queried(log, "totals", sql).records()
+        t |= row
+    answers, robots_bytes = t.pop("answers"), t.pop("robots_bytes")
+    over_s = t["elapsed_s"]
     if state.counts:  # of requisites too, as those that are pending
-        kept = sum(counts_of(state, "kept").values())
-    elapsed_s = elapsed(log, state)
-    return {
-        "elapsed_s": elapsed_s,
-        "urls_with_a_turn": lines,
-        "pages_answered": answered,
-        "later_visits": answers - answered,
-        "pages_per_s": answers / elapsed_s if elapsed_s else 0.0,
-        "mean_request_s": request_ms / 1000,
-        "html_pages_kept": documents,
-        "html_bytes_kept": body_bytes,
-        "duplicates": duplicates,
-        "near_duplicates": near_duplicates,
-        "page_bytes_on_the_wire": on_wire,
-        "mbps": (on_wire + robots_bytes) * 8e-6 / elapsed_s if elapsed_s else 0.0,
-        "links_found": links,
-        "hosts_answered": hosts,
-        "registered_domains_answered": domains,
-        "robots_and_head_requests": robots,  # and sitemaps, and requisites
+        t["urls_kept_for_a_later_try"] = sum(counts_of(state, "kept").values())
+    return t | {
+        "later_visits": answers - t["pages_answered"],
+        "pages_per_s": per_second(answers, over_s),
+        "mbps": per_second((t["page_bytes_on_the_wire"] + robots_bytes) * 8e-6, over_s),
         "pages_only_by_sitemaps": state.counts.get("sitemaps/only", 0),
-        "urls_dropped": dropped,
-        "urls_kept_for_a_later_try": kept,
-        "urls_pending": pending or state.counts.get("pending", 0),
+        "urls_pending": t["urls_pending"] or state.counts.get("pending", 0),
     }
 
 
@@ -184,7 +173,7 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
         ).fetchall()
     }
     waiting = dict(log.execute("SELECT level, count(*) FROM waiting GROUP BY level").fetchall())
-    found = levels_found(state.counts)
+    found = counts_of(state, "levels/found")
 
     def rows() -> Iterator[Row]:
         for level in range(1, MAX_LEVEL + 1):
@@ -193,7 +182,7 @@ def levels(log: duckdb.DuckDBPyConnection, state: CrawlState) -> Table:
                 left = waiting.get(level, 0)
                 yield level, fetched + dropped + left, fetched, dropped, left
             elif found:
-                left = max(0, found.get(level, 0) - fetched - dropped)
+                left = max(0, found[str(level)] - fetched - dropped)
                 yield level, fetched + dropped + left, fetched, dropped, left
             else:
                 yield level, None, fetched, dropped, None

@@ -62,15 +62,12 @@ class Command(command.Command):
     before keep their results.
     """
 
-    def syntax(self) -> str:
-        return "[options]"
-
-    def long_desc(self) -> str:
-        return (
-            f"by default {PAGES:,} pages with each of {STEPS} fetches at once. Crawls a simulated"
-            " web on this machine, or your own seeds with the delays of a real crawl. Writes CSV"
-            " files and plots."
-        )
+    arguments = "[options]"
+    about = (
+        f"by default {PAGES:,} pages with each of {STEPS} fetches at once. Crawls a simulated"
+        " web on this machine, or your own seeds with the delays of a real crawl. Writes CSV"
+        " files and plots."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -33,15 +33,12 @@ Show = Callable[[Snapshot], bool]  # shows a snapshot for INTERVAL_S; whether th
 class Command(command.Command):
     """Draws the snapshot of a crawl until the crawl ends, or the user presses q."""
 
-    def syntax(self) -> str:
-        return "<JOBDIR> [--once]"
-
-    def long_desc(self) -> str:
-        return (
-            "pages per second, the stages and which of them is the limit, hosts by state, reasons"
-            " of losses, memory and disk, the largest queues and the slowest hosts. Refreshes every"
-            " second; q ends it. The crawl needs a JOBDIR."
-        )
+    arguments = "<JOBDIR> [--once]"
+    about = (
+        "pages per second, the stages and which of them is the limit, hosts by state, reasons"
+        " of losses, memory and disk, the largest queues and the slowest hosts. Refreshes every"
+        " second; q ends it. The crawl needs a JOBDIR."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

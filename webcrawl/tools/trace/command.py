@@ -19,17 +19,14 @@ from webcrawl.tools.trace.tracer import Tracer
 class Command(command.Command):
     """Traces URLs with `tracer`. Exit code 1 if a step failed, 130 for Ctrl-C."""
 
-    def syntax(self) -> str:
-        return "[options] <URL> ..."
-
-    def long_desc(self) -> str:
-        return (
-            "parsing the URL, DNS, connecting, loading, chunks, content"
-            " coding and links, each with its time or sizes, then the header of the answer. Uses"
-            " the settings of a crawl, but waits 1 s between two requests to a host unless"
-            " DOWNLOAD_DELAY is set on the command line or robots.txt has a longer Crawl-delay."
-            " Archives nothing. Exit code 1 if a step failed."
-        )
+    arguments = "[options] <URL> ..."
+    about = (
+        "parsing the URL, DNS, connecting, loading, chunks, content"
+        " coding and links, each with its time or sizes, then the header of the answer. Uses"
+        " the settings of a crawl, but waits 1 s between two requests to a host unless"
+        " DOWNLOAD_DELAY is set on the command line or robots.txt has a longer Crawl-delay."
+        " Archives nothing. Exit code 1 if a step failed."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

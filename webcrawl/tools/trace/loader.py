@@ -81,21 +81,17 @@ class Loader:
         self._guard = guard_from(settings)
         self._resolver = resolver_from(settings)
         self._client = client_from(settings, self.limits)
-        self._addresses: dict[str, tuple[str, ...]] = {}  # by host, of the present URL
+        self.addresses: dict[str, tuple[str, ...]] = {}  # by host, of the present URL
         self._asked_at: dict[str, float] = {}  # by host and by address, monotonic
 
     async def close(self) -> None:
         await self._client.close()
         await self._resolver.close()
 
-    def forget_addresses(self) -> None:
-        """The next URL begins: its host is looked up again."""
-        self._addresses.clear()
-
     async def resolve(self, host: str) -> tuple[str, ...]:
         """The addresses of `host` that the crawl may connect to; looked up once for each URL."""
-        if host in self._addresses:
-            return self._addresses[host]
+        if host in self.addresses:
+            return self.addresses[host]
         self._lines.begin("Doing DNS")
         began = time.monotonic()
         try:
@@ -111,7 +107,7 @@ class Loader:
             self._lines.end(f"done in {took} ms, found {addresses[0]}")
         else:
             self._lines.end("left to the proxy")
-        self._addresses[host] = addresses
+        self.addresses[host] = addresses
         return addresses
 
     async def load(self, url: str, what: str, limits: Limits) -> Exchange:

@@ -99,7 +99,7 @@ class Tracer:
         """Trace one URL; the target if the answer is a redirect. StepFailed."""
         self._lines.write(f"URL: {printable(text)}\n")
         url = self._parse_url(text)
-        self._loader.forget_addresses()
+        self._loader.addresses.clear()  # the host is looked up again
         await self._loader.resolve(host_of(url))
         if self._robots:
             await self._check_robots(url)

@@ -13,24 +13,20 @@ from webcrawl.tools import command
 from webcrawl.tools.progress import bar_of_bytes
 from webcrawl.tools.stored import NoStoreError, size_of
 from webcrawl.tools.wacz.captures import DamagedError
-from webcrawl.tools.wacz.files import WaczError, warc_files
-from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, make_wacz
+from webcrawl.tools.wacz.parts import ENDING, LOST_SHOWN, Result, WaczError, make_wacz, warc_files
 from webcrawl.warc.earlierlines import EarlierError
 
 
 class Command(command.Command):
     """Reads WARC files and their indexes. Changes none of them."""
 
-    def syntax(self) -> str:
-        return "<WARC_FILE, FOLDER or URL> [...] -o FILE.wacz [options]"
-
-    def long_desc(self) -> str:
-        return (
-            "of one or more folders (WARC_DIR, or the URL of an ARCHIVE_STORE) or files *.warc.gz,"
-            " with their indexes, and a list of their pages. The crawl may run, have ended or have"
-            " been killed; of a killed crawl `scrapy warcrecover` finishes the last files first."
-            " ReplayWeb.page, pywb and py-wacz read a WACZ."
-        )
+    arguments = "<WARC_FILE, FOLDER or URL> [...] -o FILE.wacz [options]"
+    about = (
+        "of one or more folders (WARC_DIR, or the URL of an ARCHIVE_STORE) or files *.warc.gz,"
+        " with their indexes, and a list of their pages. The crawl may run, have ended or have"
+        " been killed; of a killed crawl `scrapy warcrecover` finishes the last files first."
+        " ReplayWeb.page, pywb and py-wacz read a WACZ."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

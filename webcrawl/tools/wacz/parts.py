@@ -20,18 +20,76 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file, sync_folder
+from webcrawl.base.wording import counted
 from webcrawl.tools.progress import Progress
-from webcrawl.tools.stored import StoredFile, size_of
+from webcrawl.tools.stored import StoredFile, is_stored, named_files, size_of
 from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost
 from webcrawl.tools.wacz.package import SOFTWARE, Contents, write_package
+from webcrawl.warc.files import OPEN, lock
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.reader import Record
 from webcrawl.warc.recovery import index_line
 
 ENDING = ".wacz"
 LOST_SHOWN = 3
+_WARC = ".warc.gz"
 _is_epoch = re.compile("[0-9]{1,10}").fullmatch
 _PART_BYTES = 64 << 10  # more than a part takes beside what `_size` counts
+
+
+class WaczError(Exception):
+    """No WACZ can be made of these files. One line for the user, or several."""
+
+
+def warc_files(names: Sequence[str]) -> tuple[list[Path | StoredFile], list[Path]]:
+    """The files, in the order of their names, and those that a running crawl is writing.
+
+    WaczError: what is no such file, two files of one name, and files of a killed crawl, which would
+    be missing. NoStoreError, OSError.
+    """
+    found: dict[str, Path | StoredFile] = {}  # by their names, which they keep in the WACZ
+    written: list[Path] = []
+    for name in names:
+        path = Path(name)
+        files: Sequence[Path | StoredFile]
+        if is_stored(name):
+            files = named_files(name, _WARC)
+        elif path.is_dir():
+            files = [each for each in path.iterdir() if each.name.endswith((_WARC, _WARC + OPEN))]
+            if not files:
+                raise WaczError(f"{name} has no files *{_WARC}")
+        elif not path.exists():
+            raise WaczError(f"{name} does not exist")
+        elif not path.name.endswith((_WARC, _WARC + OPEN)):
+            raise WaczError(f"{name} is no file *{_WARC}")
+        else:
+            files = [path]
+        for each in files:
+            if isinstance(each, Path) and each.name.endswith(OPEN):
+                written.append(each)
+            elif not _is_same(found.setdefault(each.name, each), each):
+                raise WaczError(f"{found[each.name]} and {each} have one name")
+    killed = [each for each in written if not _is_being_written(each)]
+    if killed:
+        raise WaczError(
+            f"{counted(len(killed), 'file')} of a killed crawl, such as {killed[0]}: run"
+            f" scrapy warcrecover {killed[0].parent} first"
+        )
+    if not found:
+        raise WaczError(f"the crawl is running and has finished no file: {written[0]}")
+    return [found[name] for name in sorted(found)], written
+
+
+def _is_same(one: Path | StoredFile, other: Path | StoredFile) -> bool:
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.samefile(other)
+    return one == other
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether another process holds the lock of a file that is not finished."""
+    with path.open("rb") as file:
+        return not lock(file.fileno())
 
 
 class Part(NamedTuple):
@@ -73,7 +131,9 @@ def make_wacz(
             cdxjs = _read(warcs, captures, folder, progress)
             bytes_of_pages = map(captures.pages_bytes, range(len(warcs)))
             sizes = [_size(*each) for each in zip(warcs, cdxjs, bytes_of_pages, strict=True)]
-            about, parts = _about(captures), _cut(sizes, size_max)
+            texts = {"title": captures.title, "description": captures.description}
+            about = {"created": _created(captures)} | {k: v for k, v in texts.items() if v}
+            parts = _cut(sizes, size_max)
             names = _names(output, len(parts))
             made = []
             for numbers, name in zip(parts, names, strict=True):
@@ -193,11 +253,6 @@ def _collection(parts: list[Part], about: dict[str, Any]) -> dict[str, Any]:
     ]
     head = {"profile": "multi-wacz-package", "software": SOFTWARE}
     return head | about | {"resources": resources}
-
-
-def _about(captures: Captures) -> dict[str, Any]:
-    about = {"title": captures.title, "description": captures.description}
-    return {"created": _created(captures)} | {k: v for k, v in about.items() if v}
 
 
 def _created(captures: Captures) -> str:

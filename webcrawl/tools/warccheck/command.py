@@ -13,8 +13,7 @@ from webcrawl.tools.warccheck.check import check
 class Command(command.Command):
     """Checks files with `check`. Exit code 1 if any file has a problem."""
 
-    def syntax(self) -> str:
-        return "FILE..."
+    arguments = "FILE..."
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:

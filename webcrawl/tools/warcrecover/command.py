@@ -13,15 +13,12 @@ from webcrawl.warc.recovery import recover
 class Command(command.Command):
     """Says what it did, and which files it left. Exit code 1 if a folder cannot be changed."""
 
-    def syntax(self) -> str:
-        return "<DIR> [DIR ...]"
-
-    def long_desc(self) -> str:
-        return (
-            "in DIR (WARC_DIR), as the next start of a crawl would: cuts each file *.warc.gz.open"
-            " after its last whole record, writes its index and renames it. Files of a running"
-            " crawl are not changed."
-        )
+    arguments = "<DIR> [DIR ...]"
+    about = (
+        "in DIR (WARC_DIR), as the next start of a crawl would: cuts each file *.warc.gz.open"
+        " after its last whole record, writes its index and renames it. Files of a running"
+        " crawl are not changed."
+    )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
