@@ -56,7 +56,8 @@ class Scrapyd:
             return [job["id"] for job in json.load(reply)[state]]
 
     def log(self, job: str) -> str:
-        return (self.folder / "logs/webcrawl/broad" / f"{job}.log").read_text()
+        path = self.folder / "logs/webcrawl/broad" / f"{job}.log"
+        return path.read_text() if path.exists() else ""
 
 
 def wait_until(true: Any, timeout_s: float, what: str) -> None:
@@ -126,14 +127,18 @@ def test_a_scheduled_crawl_runs_in_two_processes(scrapyd: Scrapyd) -> None:
     """A list of its seeds is in the egg, and not in the working directory; none is in scope."""
     assert not (scrapyd.folder / "seeds").exists()
     with running(*SIMWEB) as web:
+        web.hold(4)
         hosts = {urlsplit(url).hostname or "" for url in web.seeds}
         job = schedule(
             scrapyd,
             "STATS_INTERVAL=0.1", f"DNS_SERVERS={web.dns}", "ALLOW_PRIVATE_ADDRESSES=1",
             "DOWNLOAD_DELAY=0.2", "IP_DELAY=0", "WARC_DIR=archive", "CONCURRENT_REQUESTS=2",
-            "CRAWL_PROCESSES=2", f"SCOPE_ALLOW={','.join(hosts)}",
+            "CRAWL_PROCESSES=2", f"SCOPE_ALLOW={','.join(hosts)}", "DOWNLOAD_TIMEOUT=180",
             seeds=",".join(["seeds/br.txt", *web.seeds]),
         )  # fmt: skip
+        # On a busy machine the first process would have all pages before the second has started.
+        wait_until(lambda: "[process 2] Scrapy" in scrapyd.log(job), LAUNCHED_S, "its start")
+        web.release()
         log = finish(scrapyd, job)
         ledger = web.ledger()
     assert len(STATS_LINE.findall(log)) >= 2, log

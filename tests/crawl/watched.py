@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from scrapy.exceptions import NotConfigured
 from tests.crawl.crawling import Crawl
 from webcrawl import settings
 from webcrawl.config.build import is_worker
+from webcrawl.live import limit
 from webcrawl.live.snapshot import Snapshots
 
 
@@ -71,6 +73,7 @@ class Watched(Crawl):
 
 
 if __name__ == "__main__":
+    limit._BUSY = inf  # type: ignore[misc]  # on a busy machine each crawl waits for a processor
     # By its full name: settings are pickled for the other processes.
     settings.EXTENSIONS["tests.crawl.watched.Watcher"] = 0
     execute(["scrapy", *sys.argv[1:]])
