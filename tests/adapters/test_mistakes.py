@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*BROAD, "-s", "SCOPE_DENY=(("), "SCOPE_DENY = '((' cannot be used: not a host, and not"),
     (("crawl", "broad", "-a", "seed=x"), "-a seed= is not an argument; did you mean -a seeds=?"),
     (("crawl", "brod", *SEEDS), "there is no spider 'brod'; did you mean broad?"),
+    ((*BROAD, "-s", os.fsdecode(b"REPORT_DIR=w\xe4")), r"REPORT_DIR = 'w\udce4' cannot be used: "),
     (("crawl", "nosuch", *SEEDS), "there is no spider 'nosuch'; there are broad"),
     # Scrapy reads these settings before the check
     ((*BROAD, "-s", "LOG_LEVEL=LOUD"), f"LOG_LEVEL = 'LOUD' cannot be used: {LEVELS}"),
@@ -61,6 +63,7 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
 @pytest.mark.parametrize(
     ("command", "line"),
     [
+        ("crawl broad seeds.txt", "['broad', 'seeds.txt'] is not one spider and known options;"),
         ("trace", "give one or more URLs"),
         ("report", "give one folder"),
         ("warccheck", "give one or more WARC files"),
@@ -69,8 +72,8 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("corpus", "give one or more WARC files, and -o DIR"),
     ],
 )
-def test_a_call_without_its_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:
-    done = scrapy(command)
+def test_a_call_with_wrong_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:
+    done = scrapy(*command.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr.splitlines()[-1]
 

@@ -23,6 +23,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
+from webcrawl.base.wording import is_utf8
 from webcrawl.cluster.address import Address
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
@@ -313,10 +314,10 @@ def _live(value: Any) -> int:
 
 
 def _is_writable(value: object) -> bool:
-    """Whether `value` is a folder that can be written, or created. A full disk is reported later,
-    at the write that fails.
+    """Whether `value` is a folder that can be written, or created, with a name in UTF-8. A full
+    disk is reported later, at the write that fails.
     """
-    if not isinstance(value, str | os.PathLike) or str(value) == "":
+    if not isinstance(value, str | os.PathLike) or str(value) == "" or not is_utf8(str(value)):
         return False
     folder = Path(str(value)).absolute()
     while not folder.exists():
