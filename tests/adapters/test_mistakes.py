@@ -21,6 +21,8 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*BROAD, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
     ((*BROAD, "-s", "SCOPE_DENY=(("), "SCOPE_DENY = '((' cannot be used: not a host, and not"),
     (("crawl", "broad", "-a", "seed=x"), "-a seed= is not an argument; did you mean -a seeds=?"),
+    ((*BROAD, "-a", "SCOPE_SUFFIXES=.br"), "SCOPE_SUFFIXES is a setting, not an argument: -s SC"),
+    (("crawl", "broad", "-s", "seeds=x"), "seeds is an argument, not a setting: -a seeds="),
     (("crawl", "brod", *SEEDS), "there is no spider 'brod'; did you mean broad?"),
     ((*BROAD, "-s", os.fsdecode(b"REPORT_DIR=w\xe4")), r"REPORT_DIR = 'w\udce4' cannot be used: "),
     (("crawl", "nosuch", *SEEDS), "there is no spider 'nosuch'; there are broad"),
