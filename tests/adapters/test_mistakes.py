@@ -24,7 +24,12 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*BROAD, "-a", "SCOPE_SUFFIXES=.br"), "SCOPE_SUFFIXES is a setting, not an argument: -s SC"),
     (("crawl", "broad", "-s", "seeds=x"), "seeds is an argument, not a setting: -a seeds="),
     (("crawl", "brod", *SEEDS), "there is no spider 'brod'; did you mean broad?"),
-    ((*BROAD, "-s", os.fsdecode(b"REPORT_DIR=w\xe4")), r"REPORT_DIR = 'w\udce4' cannot be used: "),
+    ((*BROAD, "-s", os.fsdecode(b"REPORT_DIR=w\xe4")), "that can be written, in UTF-8"),
+    ((*BROAD, "-s", os.fsdecode(b"SCOPE_DENY=\xe4")), r"SCOPE_DENY = '\udce4' cannot be used: "),
+    (
+        ("botpage", "-s", os.fsdecode(b"WARC_OPERATOR=\xe4")),
+        "cannot be used: one line of text, in UTF-8",
+    ),
     (("crawl", "nosuch", *SEEDS), "there is no spider 'nosuch'; there are broad"),
     # Scrapy reads these settings before the check
     ((*BROAD, "-s", "LOG_LEVEL=LOUD"), f"LOG_LEVEL = 'LOUD' cannot be used: {LEVELS}"),

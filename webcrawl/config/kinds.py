@@ -78,6 +78,8 @@ class Kind(NamedTuple):
 
     def problem(self, value: object) -> str:
         """What is allowed in place of `value`; "" if it can be used."""
+        if not is_utf8(str(value)):  # the archive records all settings
+            return f"{self.allowed}, in UTF-8"
         try:
             self.typed(value)
         except FAULTS as error:
@@ -314,10 +316,10 @@ def _live(value: Any) -> int:
 
 
 def _is_writable(value: object) -> bool:
-    """Whether `value` is a folder that can be written, or created, with a name in UTF-8. A full
-    disk is reported later, at the write that fails.
+    """Whether `value` is a folder that can be written, or created. A full disk is reported later,
+    at the write that fails.
     """
-    if not isinstance(value, str | os.PathLike) or str(value) == "" or not is_utf8(str(value)):
+    if not isinstance(value, str | os.PathLike) or str(value) == "":
         return False
     folder = Path(str(value)).absolute()
     while not folder.exists():
