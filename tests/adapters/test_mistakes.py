@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,15 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*BROAD, "-s", "DOWNLOAD_DELAY=soon"), VALUE),
     ((*BROAD, "-s", "SCOPE_DENY=(("), "SCOPE_DENY = '((' cannot be used: not a host, and not"),
     (("crawl", "broad", "-a", "seed=x"), "-a seed= is not an argument; did you mean -a seeds=?"),
+    ((*BROAD, "-a", "SCOPE_SUFFIXES=.br"), "SCOPE_SUFFIXES is a setting, not an argument: -s SC"),
+    (("crawl", "broad", "-s", "seeds=x"), "seeds is an argument, not a setting: -a seeds="),
     (("crawl", "brod", *SEEDS), "there is no spider 'brod'; did you mean broad?"),
+    ((*BROAD, "-s", os.fsdecode(b"REPORT_DIR=w\xe4")), "that can be written, in UTF-8"),
+    ((*BROAD, "-s", os.fsdecode(b"SCOPE_DENY=\xe4")), r"SCOPE_DENY = '\udce4' cannot be used: "),
+    (
+        ("botpage", "-s", os.fsdecode(b"WARC_OPERATOR=\xe4")),
+        "cannot be used: one line of text, in UTF-8",
+    ),
     (("crawl", "nosuch", *SEEDS), "there is no spider 'nosuch'; there are broad"),
     # Scrapy reads these settings before the check
     ((*BROAD, "-s", "LOG_LEVEL=LOUD"), f"LOG_LEVEL = 'LOUD' cannot be used: {LEVELS}"),
@@ -61,6 +70,7 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
 @pytest.mark.parametrize(
     ("command", "line"),
     [
+        ("crawl broad seeds.txt", "['broad', 'seeds.txt'] is not one spider and known options;"),
         ("trace", "give one or more URLs"),
         ("report", "give one folder"),
         ("warccheck", "give one or more WARC files"),
@@ -69,8 +79,8 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("corpus", "give one or more WARC files, and -o DIR"),
     ],
 )
-def test_a_call_without_its_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:
-    done = scrapy(command)
+def test_a_call_with_wrong_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:
+    done = scrapy(*command.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr.splitlines()[-1]
 

@@ -32,7 +32,8 @@ PLAIN = ("--features", "none,host-slow=100")  # each answer takes 0.3 s
 
 @pytest.fixture(scope="module")
 def slow_web() -> Iterator[Running]:
-    with running(*WORLD, *PLAIN) as web:
+    """With pages for minutes: on a busy machine the processor is the limit at first."""
+    with running(*WORLD, "--pages-per-host", "80", *PLAIN) as web:
         yield web
 
 

@@ -137,6 +137,21 @@ def test_bad_seed_names_the_first_bad_line() -> None:
         SeedSource("bad.txt").check()
 
 
+@each_of("encoding", ["utf-16", "utf-16-be"])
+def test_a_list_in_utf_16_is_said_to_be_one(encoding: str) -> None:
+    mark = "\ufeff" if encoding.endswith("be") else ""
+    Path("w.txt").write_bytes(f"{mark}http://a.br/\n".encode(encoding))
+    with pytest.raises(BadSeed, match=r"w.txt:1: cannot be read further: it is UTF-16: save it as"):
+        SeedSource("w.txt").check()
+
+
+def test_a_name_that_is_not_utf_8_is_refused() -> None:
+    name = os.fsdecode(b"s\xe4men.txt")
+    write(name, "a.br")
+    with pytest.raises(BadSeed, match="is not UTF-8"):
+        SeedSource(name)
+
+
 def test_an_unreadable_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     write("list.txt", "a.br")
     monkeypatch.setattr(os, "access", lambda *_: False)

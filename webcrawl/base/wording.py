@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     )
 
 
+def is_utf8(text: str) -> bool:
+    """False if `text` is an argument or a path that has other bytes, as lone surrogates."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """Such as "1 seed", "1,000 seeds", "2 entries" with `many`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -137,11 +137,6 @@ class HubSteering:
 
     # Orders
 
-    @property
-    def state(self) -> Obey:
-        """What holds at hub 0."""
-        return Obey(self._server.orders)
-
     def hear(self, hub: int, report: Report) -> None:
         """Hub 0: a hub that knows orders of a run before gets those of this one, as later ones."""
         self._reports = {**self._reports, hub: report}
@@ -167,7 +162,7 @@ class HubSteering:
 
     def _send_to_all(self) -> None:
         for hub in self._peers.others:
-            self._peers.send(hub, self.state)
+            self._peers.send(hub, Obey(self._server.orders))
 
     def _hear(self, hub: int, obey: Obey) -> None:
         try:

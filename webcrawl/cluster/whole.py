@@ -21,7 +21,7 @@ from webcrawl.cluster.bus import BusError
 from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.peers import Letters, Listener, Peers
 from webcrawl.cluster.records import STOPPED
-from webcrawl.cluster.steering import OBEY_S, STEP_S, HubSteering, Process
+from webcrawl.cluster.steering import OBEY_S, STEP_S, HubSteering, Obey, Process
 from webcrawl.cluster.streams import Clock
 from webcrawl.cluster.target import ACTIVITY_END, Leader, Reason, Report, Share, Word
 from webcrawl.cluster.views import Count, Views
@@ -127,7 +127,7 @@ class WholeCrawl:
         self._peers.send(hub, self._measure())
         if self.number == 0:
             self._leader.begin(hub)
-            self._peers.send(hub, self.steering.state)
+            self._peers.send(hub, Obey(self._server.orders))
         elif hub == 0:
             self.share.begin()
             self._report()

@@ -7,6 +7,7 @@ import sys
 from difflib import get_close_matches
 
 from scrapy.commands import crawl
+from scrapy.exceptions import UsageError
 
 from webcrawl.commands.preflight import CheckedCommand
 from webcrawl.crawl.scrapy_private import refuse_to_start
@@ -22,8 +23,10 @@ class Command(CheckedCommand, crawl.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
         refuse_to_start(log=bool(self.settings["LOG_FILE"]))
-        if len(args) != 1:
-            super().run(args, opts)  # reports the wrong arguments
+        if len(args) > 1:
+            raise UsageError(f"{args} is not one spider and known options; seeds are -a seeds=FILE")
+        if not args:
+            super().run(args, opts)  # prints the help
             return
         assert self.crawler_process
         loader, name = self.crawler_process.spider_loader, args[0]

@@ -1,8 +1,8 @@
 """Runs one crawl for a command. Before it, checks settings and names; of a broad spider seeds too.
 
 The exit code is 1 for a bad seed or an error, 2 for a setting that cannot be used or a misspelt
-name, and 130 for Ctrl-C during the check. A spider that is not a broad one runs as in plain Scrapy
-if its settings are usable. Its exit code also reports errors of the frontier.
+name, and 130 for Ctrl-C during the check, or twice. A spider that is not a broad one runs as in
+plain Scrapy if its settings are usable. Its exit code also reports errors of the frontier.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
-from webcrawl.base.wording import counted
+from webcrawl.base.wording import INTERRUPTED, counted
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of, try_store
 from webcrawl.config.earlier import prepare_earlier
@@ -45,6 +45,7 @@ EXIT_CODES = (
     "1  a bad seed or an error, named by the last line on standard error",
     "2  a setting that cannot be used, or a misspelt name",
 )
+CUT = "stopped twice: the crawl ended as after a kill, without its summary and report"
 _WIDTH = 76  # without the two spaces that the formatter puts before each line
 _INDENT = 22  # to the column where the options' help begins
 
@@ -116,6 +117,8 @@ class CheckedCommand(_Base):
                 return _refuse(crawler, 2, crawl.fatal_error)
             if problem := _problem_of(crawler):
                 return _refuse(crawler, 1, problem)
+            if "finish_reason" not in crawler.stats.get_stats():
+                return _refuse(crawler, INTERRUPTED, CUT)
         return 0
 
 
@@ -144,7 +147,7 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
             seeds.check()  # reads up to a usable one; the spider reads the rest
             opts.spargs["seeds"] = seeds
     except KeyboardInterrupt:  # an index of DEDUP_INDEX takes minutes; standard input may not come
-        return 130
+        return INTERRUPTED
     except BadSeed as error:
         return _refuse(crawler, 1, f"bad seed: {error}")
     except (openfiles.TooFewFilesError, SettingError) as error:

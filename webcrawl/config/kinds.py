@@ -23,6 +23,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import without_none_values
 
 from webcrawl.admission.dns import read_server
+from webcrawl.base.wording import is_utf8
 from webcrawl.cluster.address import Address
 from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.requesthead import is_name, one_line
@@ -77,6 +78,8 @@ class Kind(NamedTuple):
 
     def problem(self, value: object) -> str:
         """What is allowed in place of `value`; "" if it can be used."""
+        if not is_utf8(str(value)):  # the archive records all settings
+            return f"{self.allowed}, in UTF-8"
         try:
             self.typed(value)
         except FAULTS as error:

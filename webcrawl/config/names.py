@@ -51,7 +51,10 @@ def check_names(
     """Check the names of `settings` that users gave, and of the spider's `arguments`."""
     found, own = Names([], []), _own(settings)
     for name in sorted(_given(settings) - _known() - own):
-        _settings_line(found, name)
+        if name in _parameters(spider):
+            found.misspelt.append(f"{name} is an argument, not a setting: -a {name}= {_OWN}")
+        else:
+            _settings_line(found, name)
     for name in arguments:
         if not (name[:1] == "_" or name in own or _takes(spider, name)):
             _arguments_line(found, name, spider)
@@ -75,7 +78,9 @@ def _settings_line(found: Names, name: str) -> None:
 
 def _arguments_line(found: Names, name: str, spider: type[Spider]) -> None:
     near = get_close_matches(name.lower(), _parameters(spider), 1, _ARGUMENT_MISSPELT)
-    if near:
+    if name in _known():  # a scope or a cap without effect would crawl the whole web
+        found.misspelt.append(f"{name} is a setting, not an argument: -s {name}= {_OWN}")
+    elif near:
         found.misspelt.append(f"-a {name}= is not an argument; did you mean -a {near[0]}=? {_OWN}")
     elif spider.__module__.startswith("webcrawl."):  # a spider of the user's may read it
         found.doubtful.append(f"-a {name}= is given, but spider {spider.name!r} does not read it")

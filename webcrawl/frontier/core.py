@@ -157,7 +157,7 @@ class CrawlState:
     def _next_page(self, now: float) -> Host | None:
         """Pop the best host for a page. New pages and visits take turns."""
         assert self._visits is not None
-        lanes = (VISITS, Lane.PAGES) if self._visits.is_turn else (Lane.PAGES, VISITS)
+        lanes = (VISITS, Lane.PAGES) if self._visits.turns.is_visits else (Lane.PAGES, VISITS)
         return self._bench.pop(lanes[0], now) or self._bench.pop(lanes[1], now)
 
     def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
@@ -435,7 +435,7 @@ class CrawlState:
         self._bench.lease(host, with_ip=True)
         visit, is_sampled = None, False
         if self._visits is not None and step is Step.PAGE:
-            self._visits.leased(link)
+            self._visits.turns.took(is_visit=bool(link.visit))
             visit = self._visits.visit_of(link) if link.visit else None
         if self._languages is not None and step is Step.PAGE and not link.visit:
             is_sampled = self._languages.is_sampled(host.name)

@@ -55,6 +55,7 @@ class Visits:
     """The cycle of one crawl or hub.
 
     queued -- pages of the cycle (`counters.in_cycle`) that are queued or leased
+    turns -- of new pages and visits, in leases
     has_moved -- the last `due` has given slots, which must be committed
     """
 
@@ -88,7 +89,7 @@ class Visits:
         value = numbers.get("value") if same else None
         self._marginal = Marginal(cycle_s, now, value, numbers.get("planned_per_s", 0.0))
         self._allowance = Allowance(cycle_s, now)
-        self._turns = Turns(self._settings.share)
+        self.turns = Turns(self._settings.share)
         self._allowed_at = 0.0  # no page is visited before
         self._slots: dict[str, float] = {}  # by host, and by address
 
@@ -202,15 +203,6 @@ class Visits:
         return [self._link(url, VisitState.of_row(found[1]))]
 
     # Leases
-
-    @property
-    def is_turn(self) -> bool:
-        """Whether the next page leased is to be a visit, if both kinds are ready."""
-        return self._turns.is_visits
-
-    def leased(self, link: Link) -> None:
-        """Count a page that is leased, a new one or a visit."""
-        self._turns.took(is_visit=bool(link.visit))
 
     def visit_of(self, link: Link) -> Visit:
         """The last visit of `link`, for its lease."""

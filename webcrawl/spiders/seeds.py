@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.textfile import NotAFile, check_kind
+from webcrawl.base.wording import is_utf8
 from webcrawl.frontier.outlinks import SITEMAP_MARK
 from webcrawl.parse.urls import canonicalize
 
@@ -161,7 +162,7 @@ class SeedSource:
                     yield url
                 else:
                     self._count_bad(f"{name}:{number}: not a URL: {_shown(text)}")
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, EOFError, UnicodeError, zlib.error) as error:
             self._count_bad(f"{name}:{number + 1}: cannot be read further: {error}")
 
     def _count_bad(self, example: str) -> None:
@@ -229,6 +230,8 @@ def _lines(file: io.BufferedReader) -> Iterator[bytes]:
     if file.peek(2)[:2] == b"\x1f\x8b":
         file = io.BufferedReader(gzip.GzipFile(fileobj=file))
     line = file.readline(MAX_LINE).removeprefix(codecs.BOM_UTF8)
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as PowerShell's > writes it
+        raise UnicodeError("it is UTF-16: save it as UTF-8")
     while line:
         yield line
         while len(line) == MAX_LINE and not line.endswith(b"\n"):
@@ -276,6 +279,8 @@ def _begins_source(part: str, folders: list[Path]) -> bool:
 
 def _source(name: str, folders: list[Path], accepted: str, *, pipes: bool) -> _Source:
     """The source that `name` means: standard input, a file, a packed list, or a URL. BadSeed."""
+    if not is_utf8(name):  # the log and the archive name it
+        raise BadSeed(f"the name {_shown(name)} is not UTF-8")
     if name == "-":
         return _Source("standard input", open=_standard_input)
     if (path := _find(name, folders)) is not None:

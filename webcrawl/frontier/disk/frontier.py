@@ -378,6 +378,4 @@ class JobFolder:
         """StoreError for a foreign folder, before the lock is made in it."""
         if (self.path / "requests.queue").exists():
             raise StoreError(f"{self.path} is no frontier: it holds a crawl of plain Scrapy")
-        if (self.path / "node.json").exists():
-            raise StoreError(f"{self.path} has shards of an earlier version: use another JOBDIR")
         is_begun(self.path / FOLDER)
