@@ -113,12 +113,13 @@ def test_a_stop_ends_all_hubs_and_the_target_is_that_of_all_runs(
 ) -> None:
     with running(*WORLD) as web:
         # So slow that the target is not met before the command comes, on a busy machine.
-        first, other = hubs(tmp_path, bus, web, CLOSESPIDER_PAGECOUNT=60, DOWNLOAD_DELAY=2)
+        target = {"CLOSESPIDER_PAGECOUNT": 60, "DOWNLOAD_DELAY": 1}
+        first, other = hubs(tmp_path, bus, web, **target)
         other.after(10)
         assert other.ctl("stop").startswith("all 2 hubs: stopping: ")
         assert_ended(first.wait(), other.wait())
         folders = first.folder, other.folder
-        again = [start(folder, bus, web, CLOSESPIDER_PAGECOUNT=60) for folder in folders]
+        again = [start(folder, bus, web, **target) for folder in folders]
         results = [each.wait() for each in again]
         assert_ended(*results)
         assert sum(result.report["counts"]["crawled"] for result in results) == 60
