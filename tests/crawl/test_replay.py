@@ -224,8 +224,10 @@ def test_a_browser_gets_all_that_a_page_shows(replay: Replay) -> None:
     with chromium() as browser, browser.new_page(device_scale_factor=2) as page:
         page.on("response", lambda reply: statuses.update({reply.url: reply.status}))
         page.on("requestfailed", lambda request: failed.append(request.url))
-        page.goto(replay.url("/shows", ""), wait_until="networkidle")
-        frame = page.frames[1]  # the first is pywb's banner
+        page.goto(replay.url("/shows", ""))
+        frame = page.wait_for_selector("#replay_iframe").content_frame()
+        frame.wait_for_url("**/shows")  # the frame is there before it has a page
+        frame.wait_for_load_state("networkidle")
         assert frame.evaluate("Promise.all(Array.from(document.images, i => i.decode()))")
         assert frame.title() == "It ran"
         # A browser without a window does not ask for it.
