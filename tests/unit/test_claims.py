@@ -122,6 +122,30 @@ def test_hubs_that_are_all_resumed_with_other_settings_go_on() -> None:
     assert records.crawl.settings == "changed"
 
 
+def test_a_hub_that_replaces_the_settings_while_another_looks_refuses_nobody() -> None:
+    class Interleaved(Records):
+        first: Process | None = None
+
+        async def get(self, key: str) -> Entry | None:
+            found = await super().get(key)
+            if key == CRAWL and self.first is not None:
+                first, self.first = self.first, None
+                await first.ownership.check()
+            return found
+
+    records = Interleaved()
+    claims = claim(records), claim(records)
+    for each in claims:
+        begin(records, each).end("", is_free=True)
+    first, other = (Process(records, "x", "A", claim=each, settings="new") for each in claims)
+    first.check()
+    other.check()
+    first.now += SILENCE_S
+    records.first = first
+    assert other.check(SILENCE_S) < 0
+    assert other.check(2.0) == SILENCE_S
+
+
 def test_the_claim_is_kept_in_jobdir(tmp_path: Path) -> None:
     assert read_claim(tmp_path) is None
     write_claim(tmp_path, Claim("A", 1, 2))

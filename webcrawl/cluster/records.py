@@ -208,6 +208,8 @@ class Ownership:
         owned = [owner.revision if owner is not None else 0 for owner in owners]
         revisions, seen_at = self._foreign = self._foreign or (owned, now)
         if revisions != owned:
+            if (await read(self._bus, CRAWL, CrawlRecord))[0] != crawl:
+                return False  # another hub of this crawl has just replaced it
             runs = f"the crawl {printable(crawl.id)} runs on this bus"
             if crawl.id == self._crawl.id:
                 raise Refused(
