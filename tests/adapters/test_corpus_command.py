@@ -84,7 +84,9 @@ def test_filters_choose_the_records_of_a_wet_file(scrapy: Scrapy, tmp_path: Path
     assert f"{folder}: 2 captures of 6, 2 pages with text" in done.stdout
 
 
-def test_files_of_a_store_are_read_there_with_their_log(scrapy: Scrapy, tmp_path: Path) -> None:
+def test_files_of_a_store_or_folder_are_read_there_with_their_log(
+    scrapy: Scrapy, tmp_path: Path
+) -> None:
     (given,) = warcs(tmp_path / "in")
     store, folder = Path(given).parent, tmp_path / "corpus"
     line = {"end": "retried", "warc": Path(given).name, "offset": offsets(given)["http://a.test/0"]}
@@ -100,6 +102,11 @@ def test_files_of_a_store_are_read_there_with_their_log(scrapy: Scrapy, tmp_path
     done = scrapy("corpus", f"file://{store}/hub-1", "-o", str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"file://{store}/hub-1 has no files *.warc.gz\n"
+    done = scrapy("corpus", str(store), "-o", str(tmp_path / "of a folder"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {*rows_of(tmp_path / "of a folder")} == {*rows_of(folder), "http://a.test/0"}
+    done = scrapy("corpus", f"{store}/hub-1", "-o", str(tmp_path / "none"))
+    assert (done.returncode, done.stderr) == (2, f"{store}/hub-1 has no files *.warc.gz\n")
 
 
 def test_a_model_of_the_users_finds_the_languages(scrapy: Scrapy, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("warccheck", "give one or more WARC files"),
         ("warcrecover", "give the folder of the WARC files"),
         ("wacz", "give WARC files, or their folder"),
-        ("corpus", "give one or more WARC files, and -o DIR"),
+        ("corpus", "give WARC files, or their folder, and -o DIR"),
     ],
 )
 def test_a_call_with_wrong_arguments_is_refused(scrapy: Scrapy, command: str, line: str) -> None:

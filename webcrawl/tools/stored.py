@@ -23,7 +23,7 @@ _LOG = re.compile(rf"({HUB_FOLDER}\d+/)?crawl-\d{{14}}-[0-9a-f]{{6}}-\d{{5,}}\.j
 
 
 class NoStoreError(Exception):
-    """A store cannot be read. One line for the user."""
+    """A store cannot be read, or a folder has no such file. One line for the user."""
 
 
 class StoredFile(NamedTuple):
@@ -65,16 +65,23 @@ def size_of(file: Path | StoredFile) -> int:
 
 
 def named_files(name: str, ending: str) -> list[Path | StoredFile]:
-    """The file of this path or URL; of the URL of a folder those with the ending. OSError,
-    NoStoreError.
+    """The file of this path or URL; of a folder, here or in a store, those with the ending.
+
+    OSError, NoStoreError.
     """
-    if not is_stored(name) or name.endswith((ending, ".warc")):
+    url, folder = name.rstrip("/"), Path(name)
+    found: list[Path | StoredFile]
+    if is_stored(name) and not name.endswith((ending, ".warc")):
+        sizes = store_at(url).sizes()
+        found = [StoredFile(url, each) for each in sorted(sizes) if "/" not in each]
+    elif folder.is_dir():
+        found = [*sorted(folder.iterdir())]
+    else:
         return [located(name)]
-    url = name.rstrip("/")
-    names = [each for each in store_at(url).sizes() if each.endswith(ending) and "/" not in each]
-    if not names:
+    found = [each for each in found if each.name.endswith(ending)]
+    if not found:
         raise NoStoreError(f"{name} has no files *{ending}")
-    return [StoredFile(url, each) for each in sorted(names)]
+    return found
 
 
 def stored_logs(url: str) -> list[str]:

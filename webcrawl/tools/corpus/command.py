@@ -1,4 +1,4 @@
-"""`scrapy corpus WARC... -o DIR`: tables and texts of the captures of WARC files."""
+"""`scrapy corpus FILE_OR_FOLDER... -o DIR`: tables and texts of the captures of WARC files."""
 
 from __future__ import annotations
 
@@ -27,16 +27,13 @@ _SIGNAL = re.compile(r"noindex|noarchive|nofollow|tdm-reservation|[A-Za-z0-9_-]+
 class Command(command.Command):
     """Exit code 1 if a record cannot be read or the corpus cannot be written."""
 
-    def syntax(self) -> str:
-        return "WARC... -o DIR [options]"
-
-    def long_desc(self) -> str:
-        return (
-            "writes a Parquet file of captures for each WARC file, and one of hosts, into DIR."
-            " Reads files of any writer, also those of an object store: s3://bucket/prefix, or a"
-            " file there. A command that was stopped goes on where it was if it is"
-            " given again. docs/corpus.md describes the columns."
-        )
+    arguments = "<WARC_FILE, FOLDER or URL> [...] -o DIR [options]"
+    about = (
+        "writes a Parquet file of captures for each WARC file, and one of hosts, into DIR. Reads"
+        " files of any writer, or all of a folder, also in an object store: s3://bucket/prefix. A"
+        " command that was stopped goes on where it was if it is given again. docs/corpus.md"
+        " describes the columns."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -61,7 +58,7 @@ class Command(command.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args or not opts.output:
-            raise command.WrongUse("give one or more WARC files, and -o DIR")
+            raise command.WrongUse("give WARC files, or their folder, and -o DIR")
         texts, filters = _texts(opts), _filters(opts)
         folder = Path(opts.output)
         try:
