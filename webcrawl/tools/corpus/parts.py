@@ -248,12 +248,11 @@ def select_json(path: Path, columns: Mapping[str, str], line_max: int) -> str:
     )
 
 
-def counts_of(path: Path) -> Counts:
+def counts_of(path: Path, connection: duckdb.DuckDBPyConnection) -> Counts:
     """What the part at `path` has."""
-    with duckdb.connect() as connection:
-        (value,) = connection.execute(
-            "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'counts'", [str(path)]
-        ).fetchall()[0]
+    (value,) = connection.execute(
+        "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'counts'", [str(path)]
+    ).fetchall()[0]
     return msgspec.json.decode(value, type=Counts)
 
 
