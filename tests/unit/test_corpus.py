@@ -136,6 +136,12 @@ SECOND = [  # plain, after the first
         WARC_Refers_To_Date=DATE,
         WARC_Profile="http://netpreserve.org/warc/1.1/revisit/server-not-modified",
     ),
+    record(  # the capture that it names is a revisit
+        *("revisit", "http://b.test/copy-not-modified", answer(304)),
+        WARC_Refers_To_Target_URI="http://b.test/plain",
+        WARC_Refers_To_Date=DATE,
+        WARC_Profile="http://netpreserve.org/warc/1.1/revisit/server-not-modified",
+    ),
     record(
         *("revisit", "http://b.test/lost", answer(200, b"", HTML)),
         WARC_Refers_To_Target_URI="http://c.test/",
@@ -247,6 +253,7 @@ EXPECTED: dict[str, Row] = {
         "fetch_status": 304,
         "subset": "crawldiagnostics",
     },
+    "http://b.test/copy-not-modified": {**PORTUGUESE, "refers_to_file": "first.warc.gz"},
     "http://b.test/lost": {**NO_TEXT, "is_revisit": True, "refers_to_file": None},
     "https://192.0.2.7:8443/p?q=1#f": {
         "url_host_name": "192.0.2.7",
