@@ -292,6 +292,17 @@ def test_a_fetch_ends_that_takes_a_tls_connection_as_it_is_lost(run: Run, tmp_pa
     fetching(run, Server(OK, context=context), script)
 
 
+def test_after_408_on_a_reused_connection_none_is_reused(run: Run) -> None:
+    """Some servers say 408 as they close an idle connection: it is no answer to our request."""
+    server = Server(OK, b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        assert [(await fetch()).status for _ in range(4)] == [200, 408, 200, 200]
+
+    fetching(run, server, script)
+    assert server.connections == [1, 1, 2, 3]
+
+
 def test_abort_while_a_reused_connection_is_active(run: Run) -> None:
     server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
 

@@ -161,7 +161,8 @@ class RemoteFrontier(ClientFrontier):
     def _on_released(self, task: asyncio.Task[None]) -> None:
         self._releasing.discard(task)
         if not task.cancelled():
-            self._failure = self._failure or task.exception()
+            error = task.exception()  # taken of each: asyncio prints those that nobody took
+            self._failure = self._failure or error
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
