@@ -20,7 +20,7 @@ class Page:
     status: int
     content_type: str = ""  # media type, lower case, without parameters
     charset: str = ""  # WHATWG name; "" if the page was not parsed
-    lang: str = ""  # the language that `<html lang=...>` declares, lower case
+    lang: str = ""  # that the page declares (docs/output.md), lower case
     # Of its text, ISO 639-3 or "und"; "" if that was not looked at (LANGUAGES)
     detected_language: str = ""
     size_bytes: int = 0  # of the body with transfer and content codings removed

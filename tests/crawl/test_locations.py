@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.crawl.crawling import assert_clean
+from tests.crawl.crawllog import log_lines
 from tests.crawl.knownsite import answer, crawled, served
 
 pytestmark = pytest.mark.slow
 
 
-def test_octets_of_a_location_are_unchanged_and_the_header_refresh_is_a_link(
+def test_octets_of_a_location_are_unchanged_and_the_headers_refresh_and_language_are_read(
     tmp_path: Path,
 ) -> None:
     def moved(location: bytes) -> bytes:
@@ -32,7 +33,10 @@ def test_octets_of_a_location_are_unchanged_and_the_header_refresh_is_a_link(
         "/nofollow": answer(b"", b"Refresh: 0; url=/d", b"X-Robots-Tag: nofollow"),
     }
     with served(pages) as site:
-        site.pages |= dict.fromkeys(("/a", "/b", "/c", "/d"), answer(b"<p>"))
+        portuguese = answer(b"<p>", b"Content-Language: pt-BR")
+        site.pages |= dict.fromkeys(("/a", "/b", "/c", "/d"), portuguese)
         result = crawled(tmp_path, site, HEAD_FIRST=1)
     assert_clean(result)
     assert set(site.requests) == {"/", *pages, "/a", "/b", "/c"}
+    languages = {line["url"][-2:]: line.get("lang") for line in log_lines(result.folder / "warc")}
+    assert (languages["/a"], languages["ed"]) == ("pt-br", None)

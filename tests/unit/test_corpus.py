@@ -26,6 +26,7 @@ DATE = "2026-11-27T01:02:03.456789Z"
 TIME = datetime(2026, 11, 27, 1, 2, 3, 456789, UTC)
 WORDS = "A casa da praia tem uma janela para o mar, e de manhã o vento traz o cheiro do sal. " * 6
 PAGE = f"<!doctype html><html lang='pt-br'><title>A casa</title><p>{WORDS}</p>".encode()
+UNDECLARED = PAGE.replace(b" lang='pt-br'", b"")
 OTHER = PAGE.replace(b"casa", b"escola").replace(b"vento", b"trem")
 HTML = "Content-Type: text/html; charset=utf-8"
 Row = dict[str, Any]
@@ -80,7 +81,15 @@ FIRST = [
         *("/chunked", 200, CHUNKED, HTML, "Transfer-Encoding: chunked", "Content-Encoding: gzip")
     ),
     response("/br", 200, brotli.compress(PAGE), HTML, "Content-Encoding: br"),
-    response("/decoded", 200, PAGE, HTML, "Transfer-Encoding: chunked", "Content-Encoding: gzip"),
+    response(
+        "/decoded",
+        200,
+        UNDECLARED,
+        HTML,
+        "Content-Language: pt-BR",
+        "Transfer-Encoding: chunked",
+        "Content-Encoding: gzip",
+    ),
     response("/charset", 200, PAGE.decode().encode("latin-1"), HTML),
     response(
         *("/label", 200, PAGE, "Content-Type: text/html; charset=nonsense"),

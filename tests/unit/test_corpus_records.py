@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PosixPath
+from typing import Any
 
 import duckdb
 import pytest
@@ -69,6 +70,14 @@ def test_of_a_large_record_the_start_is_kept(tmp_path: Path, is_packed: bool) ->
     assert len(others) == (not is_packed)
 
 
+class CountedFile(PosixPath):
+    opened = 0
+
+    def open(self, *args: Any, **more: Any) -> Any:
+        type(self).opened += 1
+        return super().open(*args, **more)
+
+
 def test_parts_have_the_rows_of_the_whole_file(tmp_path: Path) -> None:
     exchanges = [
         replace(each, url=f"http://{n}.test/{name.replace(' ', '-')}")
@@ -80,10 +89,12 @@ def test_parts_have_the_rows_of_the_whole_file(tmp_path: Path) -> None:
     rows = []
     for size, name in ((40_000, "parts"), (path.stat().st_size, "whole")):
         (folder := tmp_path / name).mkdir()
-        parts = parts_of(path, size)
+        parts = parts_of(CountedFile(path), size)
         assert (len(parts) > 2) == (name == "parts")
         assert [part.end for part in parts[:-1]] == [part.start for part in parts[1:]]
+        CountedFile.opened = 0
         counts = [write_part(part, folder, Options(True, (), "")) for part in parts]
+        assert CountedFile.opened <= len(parts) + 1, "its first record is read once"
         assert sum(each.captures for each in counts) == len(exchanges)
         assert [counts_of(part.path_in(folder)) for part in parts] == counts
         rows.append(

@@ -21,9 +21,9 @@ PAGE = """<html lang="PT-br"><head><title> Olá
 <footer>Rodapé</footer></body></html>"""
 
 
-def test_a_page_has_a_title_its_language_and_two_texts() -> None:
+def test_a_page_has_a_title_and_two_texts() -> None:
     page = read(PAGE.encode(), None)
-    assert (page.title, page.declared_language) == ("Olá mundo", "pt-br")
+    assert page.title == "Olá mundo"
     assert [word in page.all_text for word in ("Início", "principal", "Rodapé")] == [True] * 3
     assert [word in page.main_text for word in ("Início", "principal", "Rodapé")] == [0, 1, 0]
     assert read(PAGE.encode(), None, with_main=False).main_text == ""

@@ -31,4 +31,35 @@ def test_the_attribute_of_the_first_html_tag(html: bytes, lang: str) -> None:
 
 
 def test_utf_16() -> None:
-    assert declared_language("<html lang='pt'>".encode("utf-16-le"), "utf-16-le") == "pt"
+    assert declared_language("<html lang='pt'>".encode("utf-16-le"), "utf-16le") == "pt"
+
+
+def alternates(*links: tuple[str, str]) -> bytes:
+    tags = (f"<link rel=alternate hreflang={code} href={url}>" for code, url in links)
+    return "".join(tags).encode()
+
+
+OWN = alternates(("x-default", "/a"), ("en", "/en/a"), ("pt-BR", "http://h.test/a"))
+
+
+@each_of(
+    ("html", "header", "lang"),
+    [
+        (b"<html>", "pt-BR", "pt-br"),
+        (b"<html lang=es>", "pt", "es"),
+        (b"<html lang=''>", "pt", ""),  # HTML, 3.2.6.1: unknown
+        (b"<html>", "pt, en", ""),
+        (b"<html>", "Portuguese (Brazil)", ""),
+        (OWN, "", "pt-br"),
+        (b"<html lang=es>" + OWN, "", "es"),
+        (OWN, "es", "es"),
+        (OWN, "pt, en", "pt-br"),
+        (alternates(("en", "/en/a"), ("pt", "/a?x=1")), "", ""),
+        (b"<link rel=next hreflang=pt href=/a>", "", ""),
+        (b"<!--" + OWN + b"-->", "", ""),
+    ],
+)
+def test_the_header_and_the_own_alternate_count_where_html_has_no_lang(
+    html: bytes, header: str, lang: str
+) -> None:
+    assert declared_language(html, "utf-8", header, "http://h.test/a") == lang

@@ -41,7 +41,7 @@ from webcrawl.parse.charset import sniff
 from webcrawl.parse.detection import Detector
 from webcrawl.parse.domains import registered_domain
 from webcrawl.parse.links import read_xhtml
-from webcrawl.parse.maintext import text_hash
+from webcrawl.parse.maintext import blocks_of, text_hash
 from webcrawl.parse.markup import crowded_by_regex, scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
 from webcrawl.parse.page import read_page, read_xml
@@ -333,8 +333,9 @@ def shown(media_type: str) -> Callable[[bytes], object]:
 
 
 def main_text(page: bytes) -> None:
-    text_hash(page, "utf-8", is_html=True)
-    page_sketch(page, "utf-8")
+    blocks = blocks_of(page, "utf-8")
+    text_hash(page, blocks)
+    page_sketch(blocks)
 
 
 def language(page: bytes) -> None:

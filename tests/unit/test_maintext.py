@@ -9,6 +9,7 @@ from simweb.words import TEXTS
 from tests.cases import each_of
 from webcrawl.parse.maintext import (
     TEXT_MAX_BYTES,
+    blocks_of,
     digest,
     is_same,
     main_words,
@@ -35,7 +36,7 @@ def page(
 
 
 def hash_of(payload: bytes, charset: str = "utf-8") -> int:
-    return text_hash(payload, charset, is_html=True)
+    return text_hash(payload, blocks_of(payload, charset))
 
 
 TEXT = tuple(map(paragraph, range(6)))
@@ -78,18 +79,18 @@ def test_headlines_count_where_there_is_no_text() -> None:
         return f"<nav>{paragraph(99)}</nav><ul>{links}</ul>".encode()
 
     assert not is_same(hash_of(news(0)), hash_of(news(4)))
-    assert main_words(b"<nav>only a menu</nav>", "utf-8") == [b"only", b"a", b"menu"]
+    assert main_words(blocks_of(b"<nav>only a menu</nav>", "utf-8")) == [b"only", b"a", b"menu"]
 
 
 def test_text_in_other_encodings() -> None:
     chinese = "<p>" + "".join(chr(0x4E00 + n * 7) for n in range(200)) + "</p>"
-    assert len(pieces(main_words(chinese.encode(), "utf-8"))) > 5  # without spaces
+    assert len(pieces(main_words(blocks_of(chinese.encode(), "utf-8")))) > 5  # without spaces
     assert hash_of(chinese.encode("utf-16-le"), "utf-16le") == hash_of(chinese.encode())
     assert hash_of(chinese.encode("gb18030"), "gb18030") == hash_of(chinese.encode())
 
 
 def test_what_is_no_html_or_has_no_words_is_compared_by_its_bytes() -> None:
-    assert text_hash(b"%PDF", "", is_html=False) == digest(b"%PDF")
+    assert text_hash(b"%PDF", None) == digest(b"%PDF")
     assert hash_of(b"<img src=a>") == digest(b"<img src=a>") != hash_of(b"<img src=b>")
     assert hash_of(b"") == digest(b"")
 

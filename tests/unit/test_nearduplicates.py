@@ -12,10 +12,16 @@ from webcrawl.frontier.disk import rows
 from webcrawl.frontier.disk.store import Store
 from webcrawl.frontier.lease import Failed, Fetched, Outcome, Returned, Text
 from webcrawl.frontier.nearduplicates import NearDuplicates
+from webcrawl.parse.body import About, BodyReader, Options
 from webcrawl.parse.likeness import BANDS
+from webcrawl.parse.maintext import blocks_of, text_hash
 from webcrawl.parse.sketch import page_sketch
 
 DONE = Fetched(200, 1.0, 1.0)
+
+
+def sketch_of(html: bytes) -> bytes:
+    return page_sketch(blocks_of(html, "utf-8"))
 
 
 class Kept:
@@ -26,7 +32,7 @@ class Kept:
         self.near = NearDuplicates(self.store)
 
     def ask(self, url: str, html: bytes) -> str:
-        return self.near.first(url, Text(page_sketch(html, "utf-8"), is_leaf=False))
+        return self.near.first(url, Text(sketch_of(html), is_leaf=False))
 
     def page(self, url: str, html: bytes, outcome: Outcome = DONE) -> str:
         """A page from lease to release; the URL of the first page with nearly its text, or ""."""
@@ -70,9 +76,19 @@ def test_the_pages_of_a_list_differ_by_their_links() -> None:
 
 def test_short_texts_are_not_compared() -> None:
     moved = "<p>This site has moved. Please note <a href=http://new.test/>our new address</a>.</p>"
-    assert page_sketch(moved.encode(), "utf-8") == b""
-    assert page_sketch(b"<nav>" + sentence(1).encode() + b"</nav>", "utf-8") == b""
-    assert page_sketch(b"<p>" + sentence(1).encode(), "utf-8") != b""
+    assert sketch_of(moved.encode()) == b""
+    assert sketch_of(b"<nav>" + sentence(1).encode() + b"</nav>") == b""
+    assert sketch_of(b"<p>" + sentence(1).encode()) != b""
+
+
+def test_a_page_is_read_for_its_hash_and_its_sketch_as_for_each() -> None:
+    html, about = b"<p>" + sentence(1, 100).encode(), About("text/html", "http://a.test/")
+    both, hashed, sketched = (
+        BodyReader(Options(revisits=revisits, sketches=sketches)).read(html, about)
+        for revisits, sketches in ((True, True), (True, False), (False, True))
+    )
+    assert both == hashed._replace(sketch=sketch_of(html))
+    assert both == sketched._replace(simhash=text_hash(html, blocks_of(html, "utf-8")))
 
 
 def test_a_copy_is_found_while_the_first_page_is_leased() -> None:

@@ -199,6 +199,7 @@ MODEL = "empty, or the file of a fastText model of languages"
     [
         ({"FRONTIER_ORDER": "language"}, "it needs LANGUAGES, such as LANGUAGES=pt"),
         ({"FRONTIER_ORDER": "language", "LANGUAGES": "pt"}, ""),
+        ({"LANGUAGES": "nb,nn,nob"}, ""),
         ({"LANGUAGES": "pt,xyz"}, "the model of languages has no xyz"),
         ({"LANGUAGE_MODEL": __file__, "LANGUAGES": "pt"}, f"{MODEL}; it cannot be loaded"),
     ],

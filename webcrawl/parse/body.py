@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import Struct
 
 from webcrawl.parse.maintext import QUICK_BYTES as QUICK_TEXT_BYTES
-from webcrawl.parse.maintext import text_hash
+from webcrawl.parse.maintext import Blocks, blocks_of, text_hash
 from webcrawl.parse.page import (
     HTML_TYPES,
     PARSERS,
@@ -61,6 +61,7 @@ class About(NamedTuple):
     x_robots_tag: str = ""
     refresh: str = ""  # that header
     is_sampled: bool = False
+    content_language: str = ""  # that header
 
 
 class Parsed(NamedTuple):
@@ -96,7 +97,7 @@ class BodyReader:
             from webcrawl.parse.detection import Detector  # noqa: PLC0415  (its library is an extra)
 
             self._detector = Detector(options.language_model)
-        self._sketch: Callable[[bytes, str], bytes] | None = None
+        self._sketch: Callable[[Blocks], bytes] | None = None
         if options.sketches:
             from webcrawl.parse.sketch import page_sketch  # noqa: PLC0415  (as above)
 
@@ -114,13 +115,15 @@ class BodyReader:
 
     def read(self, body: bytes, about: About) -> Parsed:
         """What `body` says. May raise what a parser of the user's raises."""
-        options, (content_type, url, x_robots_tag, refresh, is_sampled) = self.options, about
+        options = self.options
+        content_type, url, x_robots_tag, refresh, is_sampled, content_language = about
         page = read_page(
             body,
             content_type,
             url,
             x_robots_tag=x_robots_tag,
             refresh=refresh,
+            content_language=content_language,
             obey_nofollow=options.obey_nofollow,
             user_agent_token=options.agent,
             robots_also=options.also,
@@ -132,12 +135,14 @@ class BodyReader:
             return Parsed(page)
         is_html = media_type_of(content_type) in HTML_TYPES
         simhash, language, sketch = None, "", b""
+        reads_text = is_html and (options.revisits or options.sketches)
+        blocks = blocks_of(body, page.charset) if reads_text else None
         if options.revisits:
-            simhash = text_hash(body, page.charset, is_html=is_html)
+            simhash = text_hash(body, blocks)
         if is_sampled and is_html and self._detector is not None:
             language = self._detector.detect_page(body, page.charset)
-        if self._sketch is not None and is_html and not page.moves:
-            sketch = self._sketch(body, page.charset)
+        if self._sketch is not None and blocks and not page.moves:
+            sketch = self._sketch(blocks)
         return Parsed(page, simhash, language, sketch)
 
 

@@ -114,13 +114,13 @@ def is_same(first: int, second: int) -> bool:
     return (first ^ second).bit_count() <= SAME_BITS
 
 
-def text_hash(payload: bytes, charset: str, *, is_html: bool) -> int:
+def text_hash(payload: bytes, blocks: Blocks | None) -> int:
     """The hash of a page, 64 bits, never 0.
 
-    Of HTML: the simhash of its main text. Of anything else, and of HTML without any word: a digest
-    of the bytes, which is the same only for the same bytes.
+    `blocks`: of HTML; the simhash of its main text. Of anything else, and of HTML without any word:
+    a digest of the bytes, which is the same only for the same bytes.
     """
-    words = main_words(payload, charset) if is_html else []
+    words = main_words(blocks) if blocks else []
     return (simhash(pieces(words)) if words else digest(payload)) or 1
 
 
@@ -129,9 +129,9 @@ def digest(payload: bytes) -> int:
     return int.from_bytes(sha1(payload, usedforsecurity=False).digest()[:8])
 
 
-def main_words(payload: bytes, charset: str) -> list[bytes]:
+def main_words(blocks: Blocks) -> list[bytes]:
     """The words of the main text of an HTML page, in order; empty for a page without any word."""
-    main, rest, beside = blocks_of(payload, charset)
+    main, rest, beside = blocks
     words, others = words_of(main), words_of(rest)
     if len(words) * _MAIN_SHARE < len(words) + len(others):
         words += others

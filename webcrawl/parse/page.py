@@ -81,7 +81,7 @@ class ParsedPage(Struct):
     """The links of one page."""
 
     charset: str = ""  # WHATWG name; "" if there is no parser for the media type
-    lang: str = ""  # of `<html>`, lower case; "" without one
+    lang: str = ""  # that it declares (`language`), lower case; "" without one
     links: list[str] = []  # canonical http(s), each once, in order
     found: int = 0  # http(s) links before repeats were dropped
     nofollow: bool = False  # the page forbids following its links
@@ -105,6 +105,7 @@ def read_page(
     *,
     x_robots_tag: str = "",
     refresh: str = "",
+    content_language: str = "",
     obey_nofollow: bool = True,
     user_agent_token: str = "",
     robots_also: tuple[str, ...] = (),
@@ -116,10 +117,11 @@ def read_page(
 
     `x_robots_tag` is the value of that header; several headers are joined by newlines (or commas).
     `refresh` is the value of `Refresh`, in Latin-1: as in browsers it means what a meta refresh
-    does, whatever the media type. A page with nofollow has `found` 0 and no links, not even the
-    target of a refresh, unless `obey_nofollow` is off. `user_agent_token` is our name in robots
-    rules, `robots_also` has other names whose rules hold too. `follow_feeds`: the feeds of an HTML
-    page are links too. `finds_requisites`: of HTML and CSS; nofollow is not about them. O(size).
+    does, whatever the media type. `content_language` is the value of that header. A page with
+    nofollow has `found` 0 and no links, not even the target of a refresh, unless `obey_nofollow` is
+    off. `user_agent_token` is our name in robots rules, `robots_also` has other names whose rules
+    hold too. `follow_feeds`: the feeds of an HTML page are links too. `finds_requisites`: of HTML
+    and CSS; nofollow is not about them. O(size).
     """
     agents = ("robots", user_agent_token.lower(), *robots_also)
     said = header_directives(x_robots_tag, agents) if x_robots_tag else set()
@@ -127,7 +129,7 @@ def read_page(
     page, markup = ParsedPage(), _NO_MARKUP
     if parser is not None:
         page.charset = sniff(payload, content_type)
-        page.lang = declared_language(payload, page.charset)
+        page.lang = declared_language(payload, page.charset, content_language, url)
         markup = parser(payload, page.charset)
         page.title = markup.title
     if metas := [each for each in markup.robots if each[0] in agents or each[0] in METAS]:

@@ -273,8 +273,10 @@ class BroadSpider(Spider):
         # Deviation: browsers sniff; HTML is their usual guess.
         content_type = _content_type(response) or "text/html"
         robots = b"\n".join(dict.get(response.headers, b"X-Robots-Tag", ()))  # all, in lines
+        languages = dict.get(response.headers, b"Content-Language")
         about = About(
-            *(content_type, page.url, robots.decode("latin-1"), _refresh(exchange), is_sampled)
+            *(content_type, page.url, robots.decode("latin-1"), _refresh(exchange), is_sampled),
+            b",".join(languages).decode("latin-1") if languages else "",
         )
         try:
             if bodies.reads_quickly(body, page.content_type or "text/html"):

@@ -13,6 +13,7 @@ import duckdb
 from webcrawl.base.wording import INTERRUPTED, counted, printable
 from webcrawl.config.kinds import SettingError
 from webcrawl.config.languagemodel import codes_of, model_path
+from webcrawl.parse.language import iso_639_3
 from webcrawl.tools import command
 from webcrawl.tools.corpus.corpus import CorpusError, Summary, is_made, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts
@@ -121,10 +122,11 @@ def _filters(opts: argparse.Namespace) -> Filters:
         if not _SIGNAL.fullmatch(signal):
             text = "is not a signal, such as noindex or train-ai=n"
             raise command.WrongUse(f"--without {printable(signal)} {text}")
-    languages = tuple(sorted(filter(None, opts.language.replace(" ", "").split(","))))
+    named = filter(None, opts.language.replace(" ", "").split(","))
+    languages = tuple(sorted({*map(iso_639_3, named)}))
     for code in languages:
         if not re.fullmatch("[a-z]{3}", code):
-            text = "is not ISO 639-3, such as por"
+            text = "is not ISO 639-1 or -3, such as pt or por"
             raise command.WrongUse(f"--language {printable(code)} {text}")
     if opts.min_words < 0:
         raise command.WrongUse("--min-words is negative")

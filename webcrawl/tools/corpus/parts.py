@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -168,7 +168,7 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
     ObjectsError: of a store.
     """
     try:
-        crawl = options.crawl or (crawls_of(part.warc) or [""])[-1]  # ours: collection, then ID
+        crawl = options.crawl or (_crawls_of(part.warc) or [""])[-1]  # ours: collection, then ID
         with part.warc.open("rb") as warc:
             warc.seek(part.start)
             for each in captures(_until(read_records(warc, RECORD_MAX), part.end)):
@@ -191,6 +191,7 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
 
 
 _detector = cache(Detector)  # one in each process
+_crawls_of = lru_cache(1)(crawls_of)  # parts of a file follow one another
 
 
 def _bounded(row: Row, page: PageText | None) -> tuple[Row, PageText | None]:

@@ -13,9 +13,11 @@ from uuid import UUID
 
 import msgspec
 
+from webcrawl.fetch.http1 import list_values
 from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.detection import Language
+from webcrawl.parse.language import declared_language
 from webcrawl.parse.page import HTML_TYPES, media_type_of
 from webcrawl.parse.urls import redirect_target
 from webcrawl.tools.corpus.captures import Capture
@@ -155,6 +157,10 @@ def _read_payload(
         row.content_charset = _name_of(charset)
         if is_page:
             page = _read_text(row, payload, charset, with_main)
+            languages = b",".join(list_values(capture.message.headers, b"content-language"))
+            row.declared_language = declared_language(
+                payload, charset, languages.decode("latin-1"), capture.url
+            )
     found = signals_of(capture, payload if is_html else b"", charset, payload if is_robots else b"")
     row.noindex, row.noarchive, row.nofollow = found[:3]
     row.content_usage, row.tdm_reservation, row.license = found[3:]
@@ -163,7 +169,7 @@ def _read_payload(
 
 def _read_text(row: Row, html: bytes, charset: str, with_main: bool) -> PageText:
     page = read(html, charset, with_main=with_main)
-    row.title, row.declared_language = page.title, page.declared_language
+    row.title = page.title
     row.words = len(page.all_text.split())
     row.text_length = len(page.all_text)
     row.simhash, row.sketch = simhash(page.best_text), sketch(page.best_text)

@@ -27,7 +27,6 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLParserException, HTMLTree
 
 from webcrawl.parse.charset import decode, sniff
-from webcrawl.parse.language import declared_language
 from webcrawl.parse.links import TITLE_MAX
 from webcrawl.parse.markup import crowded_by_regex
 
@@ -58,7 +57,6 @@ class PageText:
     """What a page says. `all_text` has menus and footers, `main_text` has fewer of them."""
 
     title: str  # one line
-    declared_language: str  # `lang` of its <html>: BCP 47, in lower case; "" without one
     all_text: str
     main_text: str
 
@@ -75,20 +73,19 @@ def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageTex
     """
     html = html[:PAGE_MAX_BYTES]
     charset = charset or sniff(html)
-    language = declared_language(html, charset)
     text = decode(html, charset)
     encoded = text.encode("utf-8", "replace")
     kept = _close_targets(rb"\1></a>", bounded(encoded))
     try:
         tree = HTMLTree.parse(text if kept is encoded else kept.decode())
     except HTMLParserException:  # no memory
-        return PageText("", language, "", "")
+        return PageText("", "", "")
     texts = [
         extract_plain_text(tree, main_content=is_main, list_bullets=False, alt_texts=False)
         for is_main in ((False, True) if with_main else (False,))
     ]
     title = " ".join((tree.title or "")[:TITLE_MAX].split())
-    return PageText(title, language, texts[0], texts[1] if with_main else "")
+    return PageText(title, texts[0], texts[1] if with_main else "")
 
 
 def bounded(html: bytes) -> bytes:
