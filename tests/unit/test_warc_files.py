@@ -217,7 +217,7 @@ def test_a_certificate_that_could_not_be_written_is_in_the_next_record(
     secure = encrypted(EXCHANGES["plain"])
     assert secure.tls is not None
     secure.tls = replace(secure.tls, certificate=b"a certificate")
-    large = replace(secure, body=Random(1).randbytes(9_000))  # noqa: S311
+    large = replace(secure, body=Random(1).randbytes(9_000))
     large.payload = large.body
     files = WarcFiles(tmp_path, "name", 8_000)
     files.open()
