@@ -126,13 +126,13 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     _write_parts(parts, plan, work, processes, progress)
     problems = []
     counts = Counts()
-    for part in parts:
-        more = counts_of(part.path_in(work))
-        counts.add(more)
-        problems += [f"{part.warc}: {each}" for each in more.noted]
     database = work / _DATABASE
     database.unlink(missing_ok=True)
     with open_database(str(database), work, MEMORY) as connection:
+        for part in parts:
+            more = counts_of(part.path_in(work), connection)
+            counts.add(more)
+            problems += [f"{part.warc}: {each}" for each in more.noted]
         names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
         logs = [

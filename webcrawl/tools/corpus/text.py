@@ -74,7 +74,8 @@ def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageTex
     html = html[:PAGE_MAX_BYTES]
     charset = charset or sniff(html)
     text = decode(html, charset)
-    encoded = text.encode("utf-8", "replace")
+    is_whole = charset == "utf-8" and "\ufffd" not in text and html[:1] != b"\xef"  # of a BOM
+    encoded = html if is_whole else text.encode("utf-8", "replace")
     kept = _close_targets(rb"\1></a>", bounded(encoded))
     try:
         tree = HTMLTree.parse(text if kept is encoded else kept.decode())
