@@ -37,8 +37,8 @@ RECORD_MAX = 16 << 20  # bytes of a record; of a longer one its start is read
 DUCKDB_MEMORY = "128MB"
 ROW_MAX = 32 << 10  # characters of all columns of a row; DuckDB works on 2,048 rows at a time
 _LINE_MAX = 6 * ROW_MAX + 4096  # bytes of a row as JSON, if all characters are escaped
-# The model leaves the processor's cache while a page is read: 0.8 ms a page, of 4 at once 0.7, of 16
-# 0.55. Of long pages fewer, within so many characters of texts.
+# The model leaves the processor's cache while a page is read: 0.8 ms a page, of 4 at once 0.7, of
+# 16 0.55. Of long pages fewer, within so many characters of texts.
 _PAGES_AT_ONCE = 16
 _TEXTS_AT_ONCE = 2 << 20
 _NO_MEMORY = "too little memory"
