@@ -47,6 +47,7 @@ EXIT_CODES = (
     "0  no URL is left, the target is met, or Ctrl-C stopped the crawl",
     "1  a bad seed or an error, named by the last line on standard error",
     "2  a setting that cannot be used, or a misspelt name",
+    "130  Ctrl-C twice",
 )
 CUT = "stopped twice: the crawl ended as after a kill, without its summary and report"
 _WIDTH = 76  # without the two spaces that the formatter puts before each line
