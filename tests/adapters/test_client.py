@@ -537,6 +537,32 @@ def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(run: Run, tur
         run(go())
 
 
+@pytest.mark.parametrize("turns", range(1, 7))
+def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> None:
+    """Whatever the moment, it is a failure, and the loop has no error that nobody took."""
+    resetting = threading.Event()
+
+    def speak(connection: socket.socket) -> None:
+        resetting.wait(60)
+        reset(connection)
+
+    with RawServer(speak) as server:
+
+        async def go() -> None:
+            client = Client(Limits())
+            url = f"https://www.example.com:{server.port}/"
+            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            resetting.set()
+            time.sleep(0.005)  # noqa: ASYNC251  (the reset is there when the loop looks)
+            with pytest.raises(FetchFailed) as caught:
+                await task
+            assert caught.value.reason in ("connect", "tls")
+
+        run(go())
+
+
 # Without sockets
 
 

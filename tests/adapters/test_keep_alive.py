@@ -248,6 +248,25 @@ def test_the_longest_idle_connection_is_closed_for_a_new_one(run: Run) -> None:
     assert server.connections == [1, 2, 1, 3, 1, 3, 4]
 
 
+async def test_the_end_of_a_connection_removes_no_later_one_to_its_server() -> None:
+    """An aborted connection is told of its end a turn of the loop later."""
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+    place = listener.sockets[0].getsockname()
+    (first, _), (second, _) = [
+        await loop.create_connection(asyncio.Protocol, *place) for _ in range(2)
+    ]
+    kept, server = Connections(), connections.Server(False, "a.test", 80, "192.0.2.1", None)
+    kept.put(server, first, 9.0)
+    first.get_protocol().data_received(b"unasked")
+    kept.put(server, second, 9.0)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert kept.pop(server) is second
+    second.abort()
+    listener.close()
+
+
 def test_the_list_of_unreliable_servers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNRELIABLE_MAX", 1)
     kept = Connections()
@@ -290,6 +309,17 @@ def test_a_fetch_ends_that_takes_a_tls_connection_as_it_is_lost(run: Run, tmp_pa
             client._idle.close()
 
     fetching(run, Server(OK, context=context), script)
+
+
+def test_after_408_on_a_reused_connection_none_is_reused(run: Run) -> None:
+    """Some servers say 408 as they close an idle connection: it is no answer to our request."""
+    server = Server(OK, b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", OK)
+
+    async def script(client: Client, fetch: Fetch) -> None:
+        assert [(await fetch()).status for _ in range(4)] == [200, 408, 200, 200]
+
+    fetching(run, server, script)
+    assert server.connections == [1, 1, 2, 3]
 
 
 def test_abort_while_a_reused_connection_is_active(run: Run) -> None:

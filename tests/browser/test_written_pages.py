@@ -107,6 +107,14 @@ def test_it_has_no_error_and_fits(browser: Browser, index: str, page: Page) -> N
     narrow.close()
 
 
+def test_marks_of_logarithmic_axes_are_plain_numbers(page: Page) -> None:
+    """Not "700m" links: SI prefixes are for thousands."""
+    marks = page.locator(".xtick, .ytick").all_text_contents()
+    assert "10" in marks
+    assert "10k" in marks
+    assert [each for each in marks if each.endswith(("m", "\u00b5"))] == []
+
+
 def test_hostile_values_are_shown_as_text(page: Page) -> None:
     assert page.title() == f"Crawl {CRAWL}"
     assert HOSTILE in page.inner_text("#figure-languages")

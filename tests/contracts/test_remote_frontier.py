@@ -6,6 +6,7 @@ And what a server adds to a frontier: the owner of a lease, the target, the end.
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
 from typing import Any
@@ -229,6 +230,43 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert unknown == (None, "")
     assert await pair.remote.wait_for_end() == MAIN_PROCESS_GONE
     assert gone == [True]
+
+
+async def test_no_call_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process may read its whole crawl log for them."""
+    server = served()
+    pair = Pair(server)
+    is_read = asyncio.Event()
+
+    async def slow(warc: str, lines: object) -> None:
+        await is_read.wait()
+
+    monkeypatch.setattr(server, "log_if_lost", slow)
+    telling = asyncio.create_task(pair.remote.log_if_lost("a.warc.gz", []))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30):  # only a hang reaches it
+        assert await pair.remote.put(links(2), 100.0) == 2
+        assert len(await pair.remote.acquire(100.0, 9, Lane.ADMISSIONS)) == 2
+        assert not telling.done()
+        is_read.set()
+        await telling
+    await pair.die()
+
+
+async def test_the_error_of_each_release_is_taken() -> None:
+    """Else asyncio prints it with a traceback, when it is gone."""
+    untaken: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: untaken.append(context))
+    pair = Pair(served())
+    await pair.remote.put(links(2), 100.0)
+    for lease in await pair.remote.acquire(100.0, 2, Lane.ADMISSIONS):
+        await pair.remote.release([(lease, Returned())], 100.0)
+    pair.member.channel.close()
+    with pytest.raises(StoreError):
+        await pair.remote.close()
+    await pair.die()
+    gc.collect()
+    assert untaken == []
 
 
 @each_of(

@@ -90,9 +90,25 @@ def test_a_killed_crawl_leaves_every_finished_page(tmp_path: Path, web: Running)
 
 
 def test_the_next_crawl_recovers_a_crawl_interrupted_twice(tmp_path: Path) -> None:
-    """A page that hangs keeps the crawl from ending before the second interrupt."""
+    """A page that hangs keeps the crawl from ending before the second interrupt.
+
+    A thread is in RocksDB all the time, as that of `AdaptiveExecutor` may be.
+    """
+    program = f"""
+import sys, threading
+from rocksdict import Rdict
+from scrapy.cmdline import execute
+
+def write(database=Rdict({str(tmp_path / "database")!r})):
+    while True:
+        database.flush()
+
+threading.Thread(target=write, daemon=True).start()
+execute(["scrapy", *sys.argv[4:]])
+"""
+    within = (sys.executable, "-c", program)
     with served(SOUND | {"/hangs": b""}) as site:
-        crawl = Crawl(tmp_path, f"{site.url}/", **AT_ONCE)
+        crawl = Crawl(tmp_path, f"{site.url}/", within=within, **AT_ONCE)
         archive_of(crawl)
         crawl.until_true(lambda: "/hangs" in site.requests)
         crawl.interrupt_twice()

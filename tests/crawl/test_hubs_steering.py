@@ -104,8 +104,11 @@ def test_a_command_holds_for_all_hubs_and_one_that_leaves_is_waited_for(
         assert_ended(*results)
         assert not [url for url in other.requests_since(paused_at) if url.startswith(denied)]
         assert [line for line in faults(web.ledger()) if " pages missing" not in line] == []
-    whole = results[0].report["whole"]
-    assert whole["counts"]["crawled"] == sum(r.report["counts"]["crawled"] for r in results)
+    for result in results:
+        whole = result.report["whole"]
+        for name in ("crawled", "extracted", "links", "page_bytes"):
+            assert whole["counts"][name] == sum(r.report["counts"][name] for r in results)
+        assert [each["away_since"] for each in whole["hubs"]] == ["", ""]
 
 
 def test_a_stop_ends_all_hubs_and_the_target_is_that_of_all_runs(

@@ -24,8 +24,8 @@ from webcrawl.cluster.packets import Letter
 from webcrawl.cluster.steering import STEP_S, Obey, Reached
 from webcrawl.cluster.target import PORTION_MAX, Leader, Report, Word
 from webcrawl.cluster.views import Count, Views
-from webcrawl.cluster.whole import STOPPED, End, WholeCrawl
-from webcrawl.frontier.counters import Counters
+from webcrawl.cluster.whole import LAST_S, STOPPED, End, WholeCrawl
+from webcrawl.frontier.counters import Counters, CrawlTotals
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 
@@ -214,6 +214,16 @@ class World:
     def restart(self, number: int) -> None:
         self.hubs[number].kill()
         self.hubs[number] = self.start(number)
+
+    async def close(self, number: int, *, pages: int) -> CrawlTotals:
+        """Hub `number` counts `pages` more, and ends. The whole crawl in its report."""
+        hub = self.hubs[number]
+        await asyncio.sleep(number * 2.0)
+        self.works[number].counters.crawled += pages
+        await hub.whole.close()
+        found = hub.whole.views.whole()
+        hub.peers.close()
+        return found
 
     @property
     def crawled(self) -> int:
@@ -604,6 +614,30 @@ async def test_each_hub_knows_the_sum_and_names_a_hub_that_is_away() -> None:
         assert found.counters.crawled == world.crawled
         assert (found.hub, found.hubs, [*found.away]) == (hub.whole.number, HUBS, [2])
         assert found.away[2].startswith("at ")
+
+
+@simulated
+async def test_hubs_that_end_with_the_crawl_know_its_last_pages_and_name_none_as_away() -> None:
+    world = calm((40, 200, 300))
+    world.hubs[0].whole.end(STOPPED)
+    await asyncio.sleep(2.0)  # all have heard it; then pages end that were under way
+    totals = await asyncio.gather(*(world.close(n, pages=100 * n) for n in range(HUBS)))
+    for found in totals:
+        assert found.counters.crawled == world.crawled
+        assert not found.away
+
+
+@simulated
+async def test_a_hub_that_ends_alone_does_not_wait_and_one_that_hangs_is_not_waited_for() -> None:
+    world = calm((40, 200, 300))
+    await asyncio.sleep(2.0)
+    began = now()
+    await world.close(2, pages=1)
+    assert now() == began + 4.0  # when it began to end
+    await asyncio.sleep(2.0)
+    world.hubs[0].whole.end(STOPPED)
+    assert [*(await world.close(0, pages=1)).away] == [2]
+    assert now() == began + 6.0 + LAST_S  # hub 1 never says its last pages
 
 
 @simulated

@@ -145,6 +145,12 @@ SECOND = [  # plain, after the first
         WARC_Refers_To_Date=DATE,
         WARC_Profile="http://netpreserve.org/warc/1.1/revisit/server-not-modified",
     ),
+    record(  # the capture that it names is a revisit
+        *("revisit", "http://b.test/copy-not-modified", answer(304)),
+        WARC_Refers_To_Target_URI="http://b.test/plain",
+        WARC_Refers_To_Date=DATE,
+        WARC_Profile="http://netpreserve.org/warc/1.1/revisit/server-not-modified",
+    ),
     record(
         *("revisit", "http://b.test/lost", answer(200, b"", HTML)),
         WARC_Refers_To_Target_URI="http://c.test/",
@@ -256,6 +262,7 @@ EXPECTED: dict[str, Row] = {
         "fetch_status": 304,
         "subset": "crawldiagnostics",
     },
+    "http://b.test/copy-not-modified": {**PORTUGUESE, "refers_to_file": "first.warc.gz"},
     "http://b.test/lost": {**NO_TEXT, "is_revisit": True, "refers_to_file": None},
     "https://192.0.2.7:8443/p?q=1#f": {
         "url_host_name": "192.0.2.7",
@@ -474,3 +481,14 @@ def test_a_page_whose_language_takes_too_much_memory_is_a_broken_record(
     (part,) = parts.parts_of(warc)
     counts = parts.write_part(part, tmp_path, parts.Options(with_main=True, texts=(), crawl=""))
     assert (counts.captures, counts.noted) == (1, ["0: too little memory"])
+
+
+def test_rows_with_long_urls_need_no_more_memory(tmp_path: Path) -> None:
+    """A group of 122,880 rows with URLs of 2 kB in four columns was more than DuckDB may have."""
+    rows, path = tmp_path / "rows.json", tmp_path / "part"
+    columns = ("url", "url_surtkey", "url_path", "url_query")
+    with rows.open("w") as file:
+        for number in range(20_000):
+            file.write(json.dumps(dict.fromkeys(columns, f"{number}{'a/' * 900}")) + "\n")
+    parts._convert(rows, path, "a.warc.gz", parts.Counts())
+    assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{path}')").fetchall() == [(20_000,)]

@@ -96,8 +96,8 @@ def test_parts_have_the_rows_of_the_whole_file(tmp_path: Path) -> None:
         counts = [write_part(part, folder, Options(True, (), "")) for part in parts]
         assert CountedFile.opened <= len(parts) + 1, "its first record is read once"
         assert sum(each.captures for each in counts) == len(exchanges)
-        database = duckdb.default_connection()
-        assert [counts_of(part.path_in(folder), database) for part in parts] == counts
+        db = duckdb.default_connection()
+        assert [counts_of(part.path_in(folder), db) for part in parts] == counts
         rows.append(
             duckdb.execute(
                 "SELECT * EXCLUDE (fetch_time) FROM read_parquet(?) ORDER BY warc_record_offset",

@@ -147,8 +147,20 @@ async def test_addresses_and_expiry() -> None:
         found = await resolver.resolve("a.br", 1000.0)
     assert found.addresses == ("127.0.0.5", "127.0.0.4")
     assert found.expires_at == 1030.0
-    assert 0 <= found.took_s < 5
     assert server.asked == [("a.br", A)]
+
+
+def test_a_look_up_takes_time_and_an_answer_from_the_cache_none() -> None:
+    """uvloop's own clock counts whole milliseconds: a look-up on loopback took none."""
+
+    async def check() -> None:
+        names = [f"n{number}.br" for number in range(8)]
+        zone = {name.replace(".", "_"): [[ipv4("192.0.2.1", 90)]] for name in names}
+        async with dns_server(**zone) as server, resolver_of(server) as resolver:
+            assert all([(await resolver.resolve(name, 0.0)).took_s for name in names])
+            assert not any([(await resolver.resolve(name, 0.0)).took_s for name in names])
+
+    pytest.importorskip("uvloop").run(check())
 
 
 @each_of(("ttl_s", "kept_s"), [(0, 100), (150, 150), (2**31, 200)])
@@ -163,7 +175,7 @@ async def test_ttl_is_kept_within_bounds(ttl_s: int, kept_s: float) -> None:
 async def test_cache_until_it_expires() -> None:
     async with dns_server(a_br=[[ipv4("127.0.0.5")]]) as server, resolver_of(server) as resolver:
         first = await resolver.resolve("a.br", 0.0)
-        assert await resolver.resolve("a.br", 59.9) is first
+        assert (await resolver.resolve("a.br", 59.9)).expires_at == first.expires_at
         assert len(server.asked) == 1
         assert (await resolver.resolve("a.br", 60.0)).expires_at == 120.0
         assert len(server.asked) == 2

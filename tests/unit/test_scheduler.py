@@ -102,6 +102,28 @@ async def test_a_fetch_counts_as_failed_while_no_server_answers(
     assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
 
 
+async def test_a_request_that_the_end_cuts_off_counts_for_the_delay_of_its_host(
+    scheduler: Scheduler,
+) -> None:
+    """Another process may be given the lease at once, as when a fetcher ends by Ctrl-C."""
+    asked = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        url = f"http://a.example:{server.sockets[0].getsockname()[1]}/robots.txt"
+        lease, pump = Lease("a.example", Step.ROBOTS, url, "127.0.0.1"), scheduler._pump
+        pump._admitting[lease] = asyncio.create_task(pump._run_admission(lease))
+        await asked.wait()
+        await pump.end_admissions()
+    (returned,) = ended(scheduler)
+    assert returned.asked_at == returned.ended_at > 0
+
+
 @each_of(
     ("chosen", "taken"),
     [

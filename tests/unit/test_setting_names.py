@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from scrapy import Spider
@@ -94,6 +96,15 @@ def test_a_setting_of_the_last_release_says_what_to_use() -> None:
     line = f"KEEP_ALIVE is not a setting any more: {instead} {HINT}"
     assert checked(KEEP_ALIVE="60") == Names([line], [])
     assert checked(KEEP_ALIVE="60", OWN_NAMES="KEEP_ALIVE") == NONE_WRONG
+
+
+def test_each_setting_that_the_changelog_calls_gone_is_refused() -> None:
+    text = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
+    table = text.partition("| gone | in its place |")[2].partition("\n\n")[0]
+    gone = re.findall(r"`([A-Z_]+)`", " ".join(re.findall(r"^ *\|([^|]*)\|", table, re.MULTILINE)))
+    assert "CONCURRENT_ADMISSIONS" in gone
+    refused = checked(**dict.fromkeys(gone, "1")).misspelt
+    assert [line.partition(" is not a setting any more: ")[0] for line in refused] == sorted(gone)
 
 
 @each_of("name", ["seed", "Seeds", "seeeds", "sedes", "allowed_domain"])

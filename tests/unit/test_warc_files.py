@@ -211,6 +211,27 @@ def test_a_certificate_is_once_in_a_file(tmp_path: Path) -> None:
         assert check(path) == []
 
 
+def test_a_certificate_that_could_not_be_written_is_in_the_next_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secure = encrypted(EXCHANGES["plain"])
+    assert secure.tls is not None
+    secure.tls = replace(secure.tls, certificate=b"a certificate")
+    large = replace(secure, body=Random(1).randbytes(9_000))
+    large.payload = large.body
+    files = WarcFiles(tmp_path, "name", 8_000)
+    files.open()
+    files.write(PLAIN)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", failing(errno.ENOSPC))
+        with pytest.raises(WarcError):
+            files.write(capture(large))  # the next file cannot begin
+    place = files.write(capture(secure))
+    files.close()
+    blocks = [each.block for each in read(tmp_path / place.filename) if each.type == "metadata"]
+    assert b"tlsCertificate: " + b64encode(b"a certificate") in b"".join(blocks)
+
+
 def test_the_warcinfo_record_has_the_filename_and_the_info(files: WarcFiles) -> None:
     files.write(PLAIN)
     files.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from webcrawl.admission.dnsclient import FINAL_PROBLEMS, DnsClient, NameServer
 from webcrawl.admission.dnswire import TYPE_A, TYPE_AAAA, DnsAnswer, question
@@ -178,22 +180,21 @@ class Resolver:
         return None
 
     async def _look_up(self, host: str, now: float) -> Resolution | _Failure:
-        loop = asyncio.get_running_loop()
-        shared = self._under_way[host] = loop.create_future()
-        began, result = loop.time(), None
+        shared = self._under_way[host] = asyncio.get_running_loop().create_future()
+        began, result = time.monotonic(), None  # uvloop's time has whole milliseconds
         try:
             answer = await self._client.ask(question(host, TYPE_A))
             if answer.problem == "nodata":  # Deviation: IPv6 only where there is no IPv4
                 answer = await self._client.ask(question(host, TYPE_AAAA))
-            result = self._remembered(host, answer, now, loop.time() - began)
+            result = self._remembered(host, answer, now)
+            if isinstance(result, Resolution):
+                result = replace(result, took_s=time.monotonic() - began)
             return result
         finally:
             del self._under_way[host]
             shared.set_result(result)
 
-    def _remembered(
-        self, host: str, answer: DnsAnswer, now: float, took_s: float
-    ) -> Resolution | _Failure:
+    def _remembered(self, host: str, answer: DnsAnswer, now: float) -> Resolution | _Failure:
         """The result, which the cache has from now on unless another answer may come.
 
         A full cache drops its oldest entry. O(1).
@@ -201,7 +202,7 @@ class Resolver:
         result: Resolution | _Failure
         if not answer.problem:
             ttl_s = min(max(answer.ttl_s, self._min_ttl_s), self._max_ttl_s)
-            result = Resolution(answer.addresses, now + ttl_s, took_s)
+            result = Resolution(answer.addresses, now + ttl_s)
         else:
             result = _Failure(answer.problem, now + self._negative_ttl_s)
             if answer.problem not in FINAL_PROBLEMS:

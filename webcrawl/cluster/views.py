@@ -33,6 +33,7 @@ class Count(Letter, frozen=True):
     pages_per_s, mbps -- since the `Count` before
     unapplied -- mail to other hubs that is not known to be applied there
     counts -- of `Counters`, by name
+    is_last -- no page of this hub is counted any more
     """
 
     elapsed_s: _Amount
@@ -40,16 +41,21 @@ class Count(Letter, frozen=True):
     mbps: _Amount
     unapplied: Annotated[int, Meta(ge=0)]
     counts: dict[str, int | float | dict[str, int]]
+    is_last: bool = False
 
 
 class Views:
-    """What hub `number` of `hubs` knows of all. Memory: one `Count` for each."""
+    """What hub `number` of `hubs` knows of all. Memory: one `Count` for each.
+
+    is_last -- as in the `Count` that this hub measures
+    """
 
     def __init__(self, number: int, hubs: int, counters: Counters, time: str) -> None:
         """`time`: now, UTC."""
         self._number = number
         self._hubs = hubs
         self._counters = counters
+        self.is_last = False
         self._measured: tuple[float, int, int] | None = None  # when; pages and bytes then
         self._own = Count(0.0, 0.0, 0.0, 0, {})
         # Replaced as a whole, never changed: the thread of the stats lines reads them.
@@ -68,6 +74,7 @@ class Views:
             mbps=_rate((size_bytes - bytes_before) * 8e-6, over_s),
             unapplied=unapplied,
             counts=_counts_of(self._counters),
+            is_last=self.is_last,
         )
         return self._own
 
@@ -78,6 +85,9 @@ class Views:
 
     def hear(self, hub: int, count: Count) -> None:
         self._heard = {**self._heard, hub: count}
+
+    def has_last(self, hub: int) -> bool:
+        return hub in self._heard and self._heard[hub].is_last
 
     def begin(self, hub: int) -> None:
         self._away = {other: since for other, since in self._away.items() if other != hub}

@@ -42,6 +42,7 @@ SETTLE_S: Final = 2.0  # a hub that gets mail may report it later than the sende
 SOON_S: Final = 2.0
 SOON_MIN: Final = 50  # pages
 COUNT_S: Final = 1.0  # between two `Count`
+LAST_S: Final = 10.0  # for the last `Count` of the others, whose fetches end meanwhile
 IDLE_S: Final = 15.0  # until a line says what this hub waits for
 AGAIN_S: Final = 600.0  # between two lines of the same
 
@@ -83,6 +84,7 @@ class WholeCrawl:
         self.number, self.hubs = peers.number, peers.hubs
         self.views = views
         self.share = server.whole = Share(server.counters)
+        self.share.close = self.close
         self.steering = HubSteering(peers, server, process)
         self.steering.on_obeyed = self.share.mark_steered
         self._peers = peers
@@ -133,7 +135,8 @@ class WholeCrawl:
             self._report()
 
     def _end_session(self, hub: int) -> None:
-        self.views.disconnect(hub, self._utc())
+        if not (self.share.end and self.views.has_last(hub)):  # it has ended with the crawl
+            self.views.disconnect(hub, self._utc())
         if self.number == 0:
             self._leader.end(hub)
 
@@ -281,6 +284,22 @@ class WholeCrawl:
             self._has_ended(reason)
             if reason == STOPPED:
                 self.process.stop()
+
+    async def close(self) -> None:
+        """No page is counted here any more. If the crawl has ended, hear the same of the others.
+
+        Waits LAST_S at most, and for hubs that are there.
+        """
+        self.views.is_last = True
+        self._send_to_all(self._measure())
+        for _ in range(int(LAST_S / STEP_S)):
+            if not (self.share.end and self._are_counting()):
+                break
+            await asyncio.sleep(STEP_S)
+
+    def _are_counting(self) -> bool:
+        connected = filter(self._peers.is_connected, self._peers.others)
+        return not all(map(self.views.has_last, connected))
 
     # What this hub waits for
 

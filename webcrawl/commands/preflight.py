@@ -8,10 +8,13 @@ plain Scrapy if its settings are usable. Its exit code also reports errors of th
 from __future__ import annotations
 
 import argparse
+import atexit
 import logging
+import os
 import sys
+from contextlib import suppress
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand, ScrapyHelpFormatter
@@ -44,6 +47,7 @@ EXIT_CODES = (
     "0  no URL is left, the target is met, or Ctrl-C stopped the crawl",
     "1  a bad seed or an error, named by the last line on standard error",
     "2  a setting that cannot be used, or a misspelt name",
+    "130  Ctrl-C twice",
 )
 CUT = "stopped twice: the crawl ended as after a kill, without its summary and report"
 _WIDTH = 76  # without the two spaces that the formatter puts before each line
@@ -118,7 +122,7 @@ class CheckedCommand(_Base):
             if problem := _problem_of(crawler):
                 return _refuse(crawler, 1, problem)
             if "finish_reason" not in crawler.stats.get_stats():
-                return _refuse(crawler, INTERRUPTED, CUT)
+                _exit(_refuse(crawler, INTERRUPTED, CUT))
         return 0
 
 
@@ -235,3 +239,11 @@ def _refuse(crawler: Crawler, exit_code: int, *problems: str) -> int:
         if crawler.settings.get("LOG_FILE"):
             logger.error("%s", line)
     return exit_code
+
+
+def _exit(exit_code: int) -> NoReturn:
+    """End the process with threads at work: one that is in RocksDB would abort Python's own end."""
+    atexit._run_exitfuncs()  # removes temporary folders
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(exit_code)

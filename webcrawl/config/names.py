@@ -26,13 +26,29 @@ NEAR = 0.75  # near enough for a hint
 _ARGUMENT_MISSPELT = 0.8  # lower, as they are short: "seed" and "seeds" have .89
 # Settings of the last release, and what to use in their place.
 _GONE = {
+    "ADAPTIVE_DELAY_MAX": "CRAWL_DELAY_MAX holds for the adaptive delay too",
+    "BOT_ADDRESSES": "it is `scrapy botpage --address`",
     "CLOSE_GRACE": "fetches under way have 5 s to end",
+    "CLUSTER_CHECKPOINT_INTERVAL": "a checkpoint is made every ten minutes, and at a clean end",
+    "CLUSTER_NAME": "write it behind the hosts of CLUSTER, as in nats://host:4222/name",
+    "CLUSTER_REBALANCE": "fetchers take work from all hubs",
+    "CLUSTER_SHARDS": "CLUSTER_HUBS is the number of machines with a part of the frontier",
+    "CONCURRENT_ADMISSIONS": "CONCURRENT_REQUESTS holds for admissions too",
     "CRAWL_LOG": "the crawl log is always written, to REPORT_DIR",
+    "CRAWL_PROCESS_TIMEOUT": "a process without a heartbeat for 120 s is replaced",
+    "DOWNLOAD_MAXHEADERSIZE": "it is 32 KiB",
+    "FOLLOW_REL_NOFOLLOW": "rel=nofollow is no reason not to follow",
+    "HOST_MAX_FAILURES": "it is 20",
     "KEEP_ALIVE": "an idle connection is kept for 15 s, if no delay is as long",
     "MAX_SITEMAPS_PER_HOST": "it is 100",
     "OUTAGE_TIMEOUT": "the crawl waits for 6 hours",
+    "PATH_DEPTH_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
+    "PATH_REPEAT_LIMIT": "use TRAPS, and SCOPE_RULES for other limits",
     "RECRAWL_BUDGET": "half of the requests are visits, if new pages wait too",
+    "ROBOTS_ALSO": "ROBOTSTXT_USER_AGENT takes several names, your own first",
     "ROBOTS_PARSER": "robots.txt is read as RFC 9309 has it",
+    "SEQUENCE_LIMIT": "use TRAPS",
+    "WARC_CDXJ": "the index is always written",
 }
 _USERS = {SETTINGS_PRIORITIES[name] for name in ("project", "spider", "cmdline")}
 _OWN = "(OWN_NAMES lists names of your own)"

@@ -93,6 +93,9 @@ class Client:
                 raise
             finally:
                 self._under_way.discard(transfer)
+            if kept is not None and transfer.reader.status == 408:
+                # It may be about the idle connection, sent before this request (RFC 9110, 15.5.9).
+                self._idle.mark_unreliable(transfer.server)
             return await self._exchange(transfer)
 
     def _transfer(self, request: FetchRequest) -> tuple[Transfer, asyncio.Transport | None]:

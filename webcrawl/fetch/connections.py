@@ -97,7 +97,8 @@ class _IdleConnection(asyncio.Protocol):
     def release(self) -> asyncio.Transport:
         """Remove this connection from the idle ones, and return its transport."""
         self._timer.cancel()
-        self._all.pop(self._server, None)
+        if self._all.get(self._server) is self:  # not another, kept since this one was aborted
+            del self._all[self._server]
         return self._transport
 
     def data_received(self, data: bytes) -> None:

@@ -159,6 +159,8 @@ class Transfer(asyncio.Protocol):
         try:
             if tunnel is not None:
                 await tunnel.opened
+            if transport.is_closing():  # `start_tls` of uvloop would print a traceback
+                raise ConnectionResetError("closed before the TLS handshake")
             name = server.host.rstrip(".")  # Python sends no SNI for an IP address
             secured = await self._loop.start_tls(transport, self, context, server_hostname=name)
         except BaseException:

@@ -2,7 +2,8 @@
 
 A call goes at once if no message with calls is under way; others go together when that is answered
 (as TCP sends small pieces, RFC 896). So a busy process sends few messages, which cost more than
-their calls, and an idle one never waits. The results of a message come back in one.
+their calls, and an idle one never waits. The results of a message come back in one. No call waits
+for a `Lost`, which goes alone: the first process may read its whole log for it.
 
 Each message carries the changes of this process's counters. Each answer carries the values that are
 read without a call (`next_at`, `is_finished`, `has_spare`). They do not change until the next
@@ -118,6 +119,7 @@ class RemoteFrontier(ClientFrontier):
         self._futures: list[asyncio.Future[Any]] = []  # one for each of them
         self._unanswered: dict[int, list[asyncio.Future[Any]]] = {}  # by number of message
         self._sent = 0  # messages with calls
+        self._last = 0  # the last of them whose answer other calls wait for
         self._releasing: set[asyncio.Task[None]] = set()  # releases that are not answered
         self._failure: BaseException | None = None  # of one of them
         self._next_at = (0.0, 0.0, inf)  # by lane
@@ -161,7 +163,8 @@ class RemoteFrontier(ClientFrontier):
     def _on_released(self, task: asyncio.Task[None]) -> None:
         self._releasing.discard(task)
         if not task.cancelled():
-            self._failure = self._failure or task.exception()
+            error = task.exception()  # taken of each: asyncio prints those that nobody took
+            self._failure = self._failure or error
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -230,7 +233,11 @@ class RemoteFrontier(ClientFrontier):
         self._open()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        if not self._calls and not self._unanswered:
+        if isinstance(call, Lost):
+            self._flush()
+            self._send_calls([call], [future])
+            return future
+        if not self._calls and self._last not in self._unanswered:
             loop.call_soon(self._flush)
         self._calls.append(call)
         self._futures.append(future)
@@ -245,6 +252,10 @@ class RemoteFrontier(ClientFrontier):
         if not calls:  # they were given up
             return
         self._calls, self._futures = [], []
+        self._last = self._sent + 1
+        self._send_calls(calls, futures)
+
+    def _send_calls(self, calls: list[Call], futures: list[asyncio.Future[Any]]) -> None:
         self._sent += 1
         self._unanswered[self._sent] = futures
         try:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Final
@@ -54,7 +54,10 @@ class Part:
     places -- how many answered pages this hub may have
     is_held -- no lease is given before hub 0 has said how the crawl is steered
     end -- why the crawl has ended in all hubs: until then, none is finished
+    close -- called when no page is counted here any more
     """
+
+    close: Callable[[], Awaitable[None]]
 
     def __init__(self, answered: int) -> None:
         self.goal = self.crawled = self.left = 0
@@ -203,6 +206,8 @@ class FrontierServer(Frontier):
                     await member.ended.wait()
         for member in tuple(self._members):
             await member.close()
+        if self.whole is not None:
+            await self.whole.close()
         await self.local.close()
 
     # For the served processes

@@ -277,11 +277,15 @@ class Pump:
         self._pages_counted = pages
 
     async def _run_admission(self, lease: Lease) -> None:
-        outcome: Outcome = Returned()  # if it is cancelled
+        outcome: Outcome = Returned()  # if a look-up is cancelled
         stage, began_at = _STAGES[lease.step], time.monotonic()
         self._stages[stage] += 1
         try:
             outcome = await self._admissions.run(lease)
+        except asyncio.CancelledError:
+            if lease.step is not Step.RESOLVE:  # the server may have been asked until now
+                outcome = Returned(now := time.monotonic(), now)
+            raise
         except Exception:
             logger.exception("Error in the admission of %s", lease.url or lease.host)
             outcome = broken(lease, time.monotonic())

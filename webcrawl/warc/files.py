@@ -135,6 +135,8 @@ class WarcFiles:
             file.revisits += capture.is_revisit
             return Position(file.name, offset, file.size - offset)
         except OSError as error:
+            if self._file is not None:
+                self._file.certificates.clear()  # the capture's may not be in the file
             raise self._failed(error) from None
 
     def may_finish(self, capture: Capture) -> bool:
@@ -198,7 +200,7 @@ class _File:
         self.name = path.name
         self.id = new_id()  # of its warcinfo record
         self.size = self.records = self.captures = self.revisits = 0
-        self._certificates: set[str] = set()  # SHA-256 of those in the file
+        self.certificates: set[str] = set()  # SHA-256 of those in the file
         self._path = path
         self._open_path = Path(f"{path}{OPEN}")
         if path.exists():
@@ -215,7 +217,7 @@ class _File:
 
         A certificate is in the first metadata record of the file that names it.
         """
-        certificate, tls, known = b"", capture.exchange.tls, self._certificates
+        certificate, tls, known = b"", capture.exchange.tls, self.certificates
         if tls is not None and capture.metadata and tls.fingerprint not in known:
             certificate = tls.certificate
             if len(known) >= _CERTIFICATES_MAX:

@@ -231,7 +231,8 @@ def _convert(rows: Path, path: Path, filename: str, counts: Counts) -> None:
     with publishing(path) as unfinished, database as connection:
         connection.execute(
             f"COPY (SELECT *, {in_quotes(filename)} AS warc_filename FROM ({query}))"
-            f" TO {in_quotes(unfinished)} (FORMAT parquet, COMPRESSION zstd,"
+            f" TO {in_quotes(unfinished)}"
+            " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE_BYTES '16MB',"
             f" KV_METADATA {{counts: {in_quotes(msgspec.json.encode(counts).decode())}}})"
         )
 

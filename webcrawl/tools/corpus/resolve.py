@@ -1,7 +1,8 @@
 """Finds what takes all captures to know, as tables of a DuckDB on disk.
 
 - `part`: the rows of all parts, with `number`: the WARC file's place and the offset in one.
-- `original`: for each revisit with a known original its columns, as `of_...`.
+- `original`: for each revisit with a known original its columns, as `of_...`. A 304 may name a
+  capture that is a revisit: then the original is that one's.
 - `near_duplicate`: `number` of a page, and `first`, that of the first page with nearly the same
   text. `neardup.mark` fills it from `page`: `number` and `sketch` of each page.
 - `superseded`: `number` of captures that a later answer replaced; `logged`: files with a crawl log.
@@ -38,6 +39,10 @@ _ORIGINAL = f"""
 CREATE TABLE revisit AS
     SELECT number, refers_url, refers_time, refers_id, content_digest FROM part
     WHERE is_revisit AND (refers_url IS NOT NULL OR refers_id IS NOT NULL);
+UPDATE revisit SET refers_url = named.refers_url, refers_time = named.refers_time,
+        refers_id = named.refers_id
+    FROM part AS named WHERE named.is_revisit AND named.number <> revisit.number
+        AND named.url = revisit.refers_url AND epoch_us(named.fetch_time) = revisit.refers_time;
 CREATE TABLE original AS
     WITH candidate AS (
         SELECT revisit.number AS revisit_number, part.number,

@@ -46,7 +46,7 @@ def _log(text: str, values: list[float]) -> Plot:
     """A logarithmic axis for `values`; 1,000 is 1k. A bar of the least value can be seen."""
     low, high = (min(values), max(values)) if values else (1, 10)
     bounds = [math.log10(low * 0.7), math.log10(high * 1.4)]
-    return _title(text, type="log", range=bounds, tickformat="~s")
+    return _title(text, type="log", range=bounds, exponentformat="SI", minexponent=2)
 
 
 def _funnel(table: Table) -> Plot:
