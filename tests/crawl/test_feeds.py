@@ -75,7 +75,8 @@ def only_error(result: Result) -> str:
 
 def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> None:
     kills = tmp_path / "kills.jsonl"
-    points = "within-flush:3,before-release:4,after-flush:7,random:900"
+    # On a busy machine the second process fetches most pages: the first writes few, and releases all.
+    points = "within-flush:2,before-release:4,after-flush:2,before-release:40,random:900"
     paths = [tmp_path / "pages.jsonl", tmp_path / "pages.csv"]
     chosen = {
         "JOBDIR": tmp_path / "job", "CONCURRENT_REQUESTS": 8, "CRAWL_PROCESSES": 2,
@@ -88,7 +89,7 @@ def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> N
         # A second process logs that it has lost the first, in addition to the lines about the kill.
         whole_log, result.log = result.log, result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
-        assert len(kills_seen) >= 3
+        assert len(kills_seen) >= 4, result.log[-4000:]
         leased = [url for urls in kills_seen for url in urls]
         pages = assert_one_crawl(web, result, len(leased), leased=leased)
     ends = assert_joined(tmp_path / "warc", feeds=tmp_path.glob("pages*.jsonl"))

@@ -68,7 +68,7 @@ def test_a_killed_crawl_looks_like_one_crawl(tmp_path: Path) -> None:
         program = ("tests.crawl.faulty", ",".join(points), str(kills), str(web.port), "--")
         result = start(tmp_path, web, program=program).wait()
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
-        assert len(kills_seen) > 20
+        assert len(kills_seen) > 20, result.log[-4000:]
         leased = [url for urls in kills_seen for url in urls]
         pages = assert_one_crawl(web, result, len(leased), leased=leased)
     assert {url for url, times in pages.items() if times > 1} <= set(leased)
@@ -85,7 +85,7 @@ def test_a_killed_crawl_by_opic_and_with_a_cap_looks_like_one_crawl(tmp_path: Pa
         # The second process logs an error when the first is killed.
         result.log = result.log.rpartition("Resumes with")[2]
         kills_seen = [json.loads(line)["leased"] for line in kills.read_text().splitlines()]
-        assert len(kills_seen) == 3
+        assert len(kills_seen) == 3, result.log[-4000:]
         leased = [url for urls in kills_seen for url in urls]
         pages = assert_one_crawl(web, result, len(leased), whole=False, leased=leased)
     assert {url for url, times in pages.items() if times > 1} <= set(leased)
