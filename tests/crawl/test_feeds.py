@@ -75,7 +75,7 @@ def only_error(result: Result) -> str:
 
 def test_feeds_of_two_processes_have_every_page_after_kills(tmp_path: Path) -> None:
     kills = tmp_path / "kills.jsonl"
-    # On a busy machine the second process fetches most pages: the first writes few, and releases all.
+    # On a busy machine the second process fetches most pages. The first releases all of them.
     points = "within-flush:2,before-release:4,after-flush:2,before-release:40,random:900"
     paths = [tmp_path / "pages.jsonl", tmp_path / "pages.csv"]
     chosen = {

@@ -204,7 +204,7 @@ def frontier_from(
         identity=identity_from(settings, scope),
         log_folder=log_folder,
         now=now,
-        utc_s=time.time() - now,
+        utc_s=utc_offset_s(),
         others_ask_s=_others_ask_s(settings),
         refuses_hubs=several is None,
         partition=several.partition if several is not None else None,
@@ -212,6 +212,15 @@ def frontier_from(
         crawl=several.claim.crawl if several is not None else "",
         in_memory=read(settings, "FRONTIER_STORE", str) == "memory",
     )
+
+
+def utc_offset_s() -> float:
+    """What makes UTC of monotonic times, in seconds.
+
+    If this process is held between its two clocks, the difference is too great, and hosts were
+    asked that much too early after the next start. So it is the least of some differences.
+    """
+    return min(-time.monotonic() + time.time() for _ in range(5))
 
 
 def _others_ask_s(settings: BaseSettings) -> float:
