@@ -123,19 +123,6 @@ execute(["scrapy", *sys.argv[4:]])
     assert_valid(result.warcs)
 
 
-def test_an_unwritable_folder_is_refused_at_the_start(tmp_path: Path, web: Running) -> None:
-    (tmp_path / "file").touch()
-    asked_before = web.ledger()["totals"].get("requests", 0)
-    folders = {"WARC_DIR": tmp_path / "file" / "warc", "REPORT_DIR": tmp_path}
-    result = Crawl(tmp_path, web=web, **QUICK | folders).wait()
-    assert result.exit_code == 2
-    assert "Traceback" not in result.log, result.log[-4000:]
-    assert "Spider opened" not in result.log
-    (line,) = [line for line in result.log.splitlines() if "WARC_DIR" in line]
-    assert "a folder that can be written" in line
-    assert web.ledger()["totals"].get("requests", 0) == asked_before
-
-
 def test_two_crawls_may_share_a_folder_and_files_have_a_maximum_size(
     tmp_path: Path, web: Running
 ) -> None:

@@ -179,11 +179,16 @@ def test_names_without_an_answer_are_counted_as_dns_failures(tmp_path: Path) -> 
     assert result.report["counts"]["kept/dns"] > 0
 
 
-def test_traps_are_bounded_by_a_cap(tmp_path: Path) -> None:
+def test_traps_are_bounded_by_a_cap_and_by_depth(tmp_path: Path) -> None:
     traps = ",".join(f"{trap}=1000" for trap in TRAPS)
     world = ("--hosts", "5", "--pages-per-host", "8", "--features", f"none,{traps}")
     with running(*world, "--host-delay", "0.01") as web:
-        settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "MAX_PAGES_PER_HOST": 15}
+        settings = {
+            "DOWNLOAD_DELAY": 0.01,
+            "IP_DELAY": 0,
+            "MAX_PAGES_PER_HOST": 15,
+            "DEPTH_LIMIT": 6,
+        }
         result = crawl(tmp_path, web=web, **settings, **NO_LIMITS)
         ledger = web.ledger()
     assert_clean(result)
@@ -191,6 +196,8 @@ def test_traps_are_bounded_by_a_cap(tmp_path: Path) -> None:
     assert ledger["totals"]["trapped"] > 30
     assert min(ledger["totals"][f"trapped/{trap}"] for trap in TRAPS) > 0
     assert ledger["fetched"]["pages"] <= 5 * 15
+    assert result.report["counts"]["dropped/host_cap"] > 0
+    assert result.report["counts"]["dropped/depth"] > 0
     assert not any(found["count"] for found in ledger["violations"].values())
 
 
@@ -233,28 +240,9 @@ def test_a_chain_of_pages_is_followed_to_its_end(tmp_path: Path) -> None:
     }
     last = {"/arquivo?pagina=150": answer(b"fim")}
     with served(pages | last) as site:
-        result = crawl(tmp_path / "whole", f"{site.url}/arquivo?pagina=1", **AT_ONCE)
+        result = crawl(tmp_path, f"{site.url}/arquivo?pagina=1", **AT_ONCE)
         assert all(len(site.requests[path]) == 1 for path in pages | last)
         assert_clean(result)
-        site.requests.clear()
-        spider = in_a_sequence_of(100, tmp_path)
-        seed = f"{site.url}/arquivo?pagina=1"
-        result = crawl(tmp_path / "cut", seed, spider=spider, **AT_ONCE)
-    assert len(site.requests) == 102  # robots.txt, the first page and a hundred more
-    assert result.report["counts"]["dropped/scope_sequence"] == 1
-
-
-def test_traps_are_bounded_by_depth(tmp_path: Path) -> None:
-    traps = "page-calendar=1000,page-tunnel=1000"
-    world = ("--hosts", "4", "--pages-per-host", "8", "--features", f"none,{traps}")
-    with running(*world, "--host-delay", "0.01") as web:
-        settings = {"DOWNLOAD_DELAY": 0.01, "IP_DELAY": 0, "DEPTH_LIMIT": 15}
-        result = crawl(tmp_path, web=web, **settings, **NO_LIMITS)
-        ledger = assert_faultless(web)
-    assert_clean(result)
-    assert_one_outcome_each(result)
-    assert result.report["counts"]["dropped/depth"] > 0
-    assert min(ledger["totals"][f"trapped/{trap}"] for trap in ("page-calendar", "page-tunnel")) > 0
 
 
 def test_ctrl_c_cuts_hanging_fetches_of_two_processes_after_close_grace(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import os
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -93,16 +95,33 @@ def test_a_killed_crawl_by_opic_and_with_a_cap_looks_like_one_crawl(tmp_path: Pa
     assert result.report["counts"]["dropped/host_cap"] > 0
 
 
-def test_a_stopped_crawl_is_resumed(tmp_path: Path) -> None:
+def test_a_crawl_can_be_inspected_while_it_runs_and_is_resumed_when_stopped(tmp_path: Path) -> None:
+    def scrapy(*words: str) -> str:
+        done = python("-m", "scrapy", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    job = tmp_path / "job"
     with running(*WORLD, *PROMISES) as web:
-        first = start(tmp_path, web)
+        first = start(tmp_path, web, DOWNLOAD_DELAY=2)
         first.until("*** crawling")
+        pending: list[str] = []
+        while len(pending) <= 5 and first.process.poll() is None:
+            pending = scrapy("frontier", str(job), "--export", "-").split()
+        summary = scrapy("frontier", str(job))
+        explained = scrapy("explain", pending[-1], "-s", f"JOBDIR={job}")
+        unknown = scrapy("explain", "http://elsewhere.br/", "-s", f"JOBDIR={job}")
         first.interrupt()
         stopped = first.wait()
         assert_clean(stopped)
         before = stopped.report
         result = start(tmp_path, web).wait()
         assert_one_crawl(web, result, UNDER_WAY_MAX)
+    assert "in order level" in summary
+    assert " hosts" in summary
+    assert len(pending) > 5
+    assert "Never queued: " in unknown
+    assert "Waiting at level " in explained or "Fetched at " in explained
     assert "Resumes with" in result.log
     after = result.report
     earlier_s = after["elapsed_s"] - after["this_run"]["elapsed_s"]
@@ -111,61 +130,49 @@ def test_a_stopped_crawl_is_resumed(tmp_path: Path) -> None:
     assert sum(runs) == after["counts"]["crawled"]
 
 
-def test_another_order_is_refused_and_another_scope_is_logged(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Path]]:
+    """A web, and the folder of a crawl of it that has ended after some pages."""
+    folder = tmp_path_factory.mktemp("begun")
     with running(*WORLD, *PROMISES) as web:
-        start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
-        other = start(tmp_path, web, FRONTIER_ORDER="depth").wait()
-        assert other.exit_code == 1
-        assert "begun with FRONTIER_ORDER = 'level'" in other.log
-        assert other.output == ""
-        wider = start(tmp_path, web, SCOPE_DENY="example.net", CLOSESPIDER_PAGECOUNT=6).wait()
+        start(folder, web, CLOSESPIDER_PAGECOUNT=5).wait()
+        yield web, folder
+
+
+@pytest.fixture
+def web(begun: tuple[Running, Path], tmp_path: Path) -> Running:
+    """The web of a crawl that has begun; `tmp_path` is a copy of its folder."""
+    web, folder = begun
+    copytree(folder, tmp_path, dirs_exist_ok=True)
+    return web
+
+
+def test_another_order_is_refused_and_another_scope_is_logged(tmp_path: Path, web: Running) -> None:
+    other = start(tmp_path, web, FRONTIER_ORDER="depth").wait()
+    assert other.exit_code == 1
+    assert "begun with FRONTIER_ORDER = 'level'" in other.log
+    assert other.output == ""
+    wider = start(tmp_path, web, SCOPE_DENY="example.net", CLOSESPIDER_PAGECOUNT=6).wait()
     assert wider.exit_code == 0
     assert "SCOPE_DENY is ['example.net'], and was []" in wider.log
 
 
-def test_an_invalid_jobdir_is_refused_with_one_line(tmp_path: Path) -> None:
+def test_an_invalid_jobdir_is_refused_with_one_line(tmp_path: Path, web: Running) -> None:
     foreign, torn = tmp_path / "foreign", tmp_path / "job"
     (foreign / "frontier").mkdir(parents=True)
     (foreign / "frontier" / "thesis.txt").touch()
-    with running(*WORLD, *PROMISES) as web:
-        start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
-        (torn / "frontier" / "CURRENT").write_text("MANIFEST-999999\n")
-        asked = web.ledger()["totals"]["requests"]
-        for job in (foreign, torn):
-            result = start(tmp_path, web, JOBDIR=job).wait()
-            assert web.ledger()["totals"]["requests"] == asked
-            assert result.exit_code == 1
-            assert "Traceback" not in result.log, result.log[-3000:]
-            (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
-            problem = line.partition(" ERROR: ")[2]
-            assert problem.startswith(f"JOBDIR: {job}")
-            last = result.log.splitlines()[-1]
-            assert last == f"the crawl ended by an error: {problem}"
-
-
-def test_a_frontier_can_be_inspected_while_its_crawl_runs(tmp_path: Path) -> None:
-    def scrapy(*words: str) -> str:
-        done = python("-m", "scrapy", *words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    job = tmp_path / "job"
-    with running(*WORLD, "--host-delay", "2") as web:
-        crawl = start(tmp_path, web, DOWNLOAD_DELAY=2)
-        crawl.until("*** crawling")
-        pending: list[str] = []
-        while len(pending) <= 5 and crawl.process.poll() is None:
-            pending = scrapy("frontier", str(job), "--export", "-").split()
-        summary = scrapy("frontier", str(job))
-        explained = scrapy("explain", pending[-1], "-s", f"JOBDIR={job}")
-        unknown = scrapy("explain", "http://elsewhere.br/", "-s", f"JOBDIR={job}")
-        crawl.interrupt()
-        assert_clean(crawl.wait())
-    assert "in order level" in summary
-    assert " hosts" in summary
-    assert len(pending) > 5
-    assert "Never queued: " in unknown
-    assert "Waiting at level " in explained or "Fetched at " in explained
+    (torn / "frontier" / "CURRENT").write_text("MANIFEST-999999\n")
+    asked = web.ledger()["totals"]["requests"]
+    for job in (foreign, torn):
+        result = start(tmp_path, web, JOBDIR=job).wait()
+        assert web.ledger()["totals"]["requests"] == asked
+        assert result.exit_code == 1
+        assert "Traceback" not in result.log, result.log[-3000:]
+        (line,) = [line for line in result.log.splitlines() if " ERROR: " in line]
+        problem = line.partition(" ERROR: ")[2]
+        assert problem.startswith(f"JOBDIR: {job}")
+        last = result.log.splitlines()[-1]
+        assert last == f"the crawl ended by an error: {problem}"
 
 
 # A mount namespace for one process (Linux), in which it may mount file systems.
@@ -184,19 +191,18 @@ mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $co
 
 
 @mounts
-def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path) -> None:
-    with running(*WORLD, *PROMISES) as web:
-        start(tmp_path, web, CLOSESPIDER_PAGECOUNT=5).wait()
-        asked = web.ledger()["totals"]["requests"]
-        for folder in (tmp_path / "job", tmp_path / "warc"):
-            before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-            within = (*VIEW, "sh", "-c", READ_ONLY, str(folder))
-            result = start(tmp_path, web, within=within, REPORT_DIR=tmp_path).wait()
-            assert web.ledger()["totals"]["requests"] == asked
-            assert result.exit_code in (1, 2)
-            assert "Traceback" not in result.log, result.log[-3000:]
-            assert {path: path.read_bytes() for path in before} == before
-            assert sum(str(folder) in line for line in errors(result.log)) == 1, result.log[-3000:]
+def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path, web: Running) -> None:
+    asked = web.ledger()["totals"]["requests"]
+    for folder in (tmp_path / "job", tmp_path / "warc"):
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        within = (*VIEW, "sh", "-c", READ_ONLY, str(folder))
+        result = start(tmp_path, web, within=within, REPORT_DIR=tmp_path).wait()
+        assert web.ledger()["totals"]["requests"] == asked
+        assert result.exit_code in (1, 2)
+        assert "Traceback" not in result.log, result.log[-3000:]
+        assert before
+        assert {path: path.read_bytes() for path in before} == before
+        assert sum(str(folder) in line for line in errors(result.log)) == 1, result.log[-3000:]
 
 
 @mounts

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import Counter
 from pathlib import Path
-from random import Random
-from string import ascii_lowercase
 
 import pytest
 
 from simweb import Running, faults
-from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import Crawl, assert_clean, until
 from tests.crawl.crawllog import log_lines
-from tests.crawl.knownsite import answer
 from tests.forked import running
 from webcrawl.frontier.counters import NO_VISITS
 
@@ -86,70 +78,3 @@ def test_pages_are_visited_again_also_after_a_kill(
     assert visits == {kind: n for kind, n in of_counts.items() if kind not in NO_VISITS}
     assert all(line["last_visit"] < line["time"] for line in lines if "visit" in line)
     assert "Visited again: " in result.output
-
-
-CHANGES_S = (5.0, 21.0)  # of a dated site, after its first request
-DATED_CYCLE_S = 16
-
-
-@dataclass
-class DatedSite:
-    """Six pages that only a sitemap gives, with the date of their last change.
-
-    All change at CHANGES_S. asked -- by path, when: seconds after the first request
-    """
-
-    began_time: float = 0.0
-    asked: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-
-    @property
-    def paths(self) -> list[str]:
-        return [f"/page-{n}" for n in range(6)]
-
-    def serve(self, connection: socket.socket) -> None:
-        path = path_of(read_request(connection))
-        self.began_time = self.began_time or time.time()
-        now_s = time.time() - self.began_time
-        self.asked[path].append(now_s)
-        connection.sendall(answer(self._body(path, now_s)))
-
-    def _body(self, path: str, now_s: float) -> bytes:
-        past = [change_s for change_s in CHANGES_S if change_s <= now_s]
-        if path == "/robots.txt":
-            return b"Sitemap: /map.xml"
-        if path == "/map.xml":
-            changed_time = self.began_time + max(past, default=-100.0)
-            date = datetime.fromtimestamp(changed_time, UTC).isoformat(timespec="seconds")
-            each = (f"<url><loc>{to}</loc><lastmod>{date}</lastmod></url>" for to in self.paths)
-            return f"<urlset>{''.join(each)}</urlset>".encode()
-        random = Random(f"{path} {len(past)}")
-        words = ("".join(random.choices(ascii_lowercase, k=6)) for _ in range(300))
-        return f"<html><p>{' '.join(words)}".encode()
-
-
-@pytest.mark.slow
-def test_a_sitemap_is_read_again_and_brings_visits_forward(tmp_path: Path) -> None:
-    """The dates are trusted once those of the first change have proved right."""
-    site = DatedSite()
-    with RawServer(site.serve) as server:
-        crawl = Crawl(
-            tmp_path,
-            f"http://127.0.0.1:{server.port}/",
-            JOBDIR=tmp_path / "job",
-            ALLOW_PRIVATE_ADDRESSES=1,
-            RECRAWL="fixed",
-            RECRAWL_CYCLE=f"{DATED_CYCLE_S}s",
-        )
-        crawl.until_true(lambda: all(len(site.asked[path]) > 2 for path in site.paths))
-        crawl.interrupt()
-        result = crawl.wait()
-    assert_clean(result)
-    for path in site.paths:
-        first, second, third, *_ = site.asked[path]
-        assert second - first >= DATED_CYCLE_S, "the host is not trusted yet"
-        assert third > CHANGES_S[1]
-    assert len(site.asked["/map.xml"]) >= 6
-    counts = result.report["counts"]
-    assert counts["visits/brought_forward"] == len(site.paths)
-    assert counts["visits/sitemap"] == len(site.asked["/map.xml"]) - 1
-    assert counts["in_cycle"] == len(site.paths) + 2, "the seed and the sitemap too"

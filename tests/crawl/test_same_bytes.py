@@ -35,45 +35,27 @@ def outlinks(result: Result) -> dict[str, list[str]]:
 
 
 def test_links_of_identical_pages_are_all_followed(tmp_path: Path) -> None:
+    """Also relative links of mirrors, on their own host and on others."""
+    mirrored = {"/": (200, FRONT), "/mirror/": (200, FRONT)}
     with ExitStack() as stack:
         hosts = [
             stack.enter_context(site({"/": (200, SHELL)}, f"127.0.0.{number}"))
             for number in range(1, 7)
         ]
-        seeds = ",".join(host.url() for host in hosts)
+        a, b = (stack.enter_context(site(mirrored, f"127.0.0.{number}")) for number in (7, 8))
+        seeds = ",".join([*(host.url() for host in (*hosts, a, b)), a.url("/mirror/")])
         result = crawl(tmp_path, seeds, CRAWL_PROCESSES=2, **AT_ONCE)
     assert_clean(result)
     assert [sorted(host.asked) for host in hosts] == [["/", "/portal/", "/robots.txt"]] * 6
     links = outlinks(result)
     assert [links[host.url()] for host in hosts] == [[host.url("/portal/")] for host in hosts]
-    counts = result.report["counts"]
-    assert (counts["crawled"], counts["links"]) == (12, 6)
-
-
-def test_relative_links_of_mirrors_are_followed(tmp_path: Path) -> None:
-    pages = {"/": (200, FRONT), "/mirror/": (200, FRONT)}
-    with site(pages, "127.0.0.1") as a, site(pages, "127.0.0.2") as b:
-        result = crawl(tmp_path, f"{a.url()},{a.url('/mirror/')},{b.url()}", **AT_ONCE)
-    assert_clean(result)
     assert sorted(a.asked) == [
         *("/", "/about.html", "/mirror/", "/mirror/about.html", "/news/", "/robots.txt"),
     ]
     assert sorted(b.asked) == ["/", "/about.html", "/news/", "/robots.txt"]
-    assert outlinks(result)[a.url("/mirror/")] == [a.url("/mirror/about.html"), a.url("/news/")]
-
-
-def test_nofollow_rules_hold_for_duplicates(tmp_path: Path) -> None:
-    link = b'<a href="below">below</a>'
-    pages = {
-        "/a/": answer(link),
-        "/b/": answer(link, b"X-Robots-Tag: nofollow"),
-        "/a/below": answer(b"<p>a"),
-    }
-    with served(pages) as each:
-        result = crawled(tmp_path, each)
-    assert_clean(result)
-    assert set(each.requests) == {"/", "/robots.txt", *pages}
-    assert outlinks(result)[f"{each.url}/b/"] == []
+    assert links[a.url("/mirror/")] == [a.url("/mirror/about.html"), a.url("/news/")]
+    counts = result.report["counts"]
+    assert (counts["crawled"], counts["links"]) == (12 + 5 + 3, 6 + 3 * 2)
 
 
 def packed(body: bytes) -> bytes:
@@ -92,15 +74,25 @@ FORMS = {
     "/other-chunks": chunked(PAGE, size=100),
     "/unlabelled": answer(packed(PAGE)),
 }
+LINK = b'<a href="below">below</a>'
+NOFOLLOW = {
+    "/a/": answer(LINK),
+    "/b/": answer(LINK, b"X-Robots-Tag: nofollow"),
+    "/a/below": answer(b"<p>a"),
+}
 
 
-def test_each_encoding_of_a_page_is_archived_once(tmp_path: Path) -> None:
-    with served(FORMS) as each:
-        result = crawled(tmp_path, each, OBEY_NOFOLLOW=1)
+def test_each_encoding_of_a_page_is_archived_once_and_nofollow_holds_for_copies(
+    tmp_path: Path,
+) -> None:
+    with served(FORMS | NOFOLLOW) as each:
+        result = crawled(tmp_path, each)
     assert_clean(result)
+    assert set(each.requests) == {"/", "/robots.txt", *FORMS, *NOFOLLOW}
+    assert outlinks(result)[f"{each.url}/b/"] == []
     found = [record for path in result.warcs for record in records(path)]
     answers = [record for record in found if record.type in ("response", "revisit")]
-    assert len(answers) == 2 + len(FORMS)
+    assert len(answers) == 2 + len(FORMS) + len(NOFOLLOW)
     stored = {
         record.url: record.fields for record in answers if record.type == "response"
     }  # fmt: skip
@@ -108,8 +100,8 @@ def test_each_encoding_of_a_page_is_archived_once(tmp_path: Path) -> None:
     assert set(digests.values()) == {1}
     revisits = [record.fields for record in answers if record.type == "revisit"]
     # Plain, chunked, gzip (labelled or not), gzip in chunks: one record each. Other chunk sizes are
-    # other bytes.
-    assert len(revisits) == 5
+    # other bytes. And the page with nofollow.
+    assert len(revisits) == 6
     for fields in revisits:
         original = stored[fields["warc-refers-to-target-uri"]]
         assert fields["warc-payload-digest"] == original["warc-payload-digest"]

@@ -132,6 +132,11 @@ def assert_mistakes_are_refused(crawl: Steered) -> None:
     assert "standard input" not in refusal
 
 
+def command(*arguments: str, name: str = "ctl") -> subprocess.CompletedProcess[str]:
+    """Run a command of a user."""
+    return python("-m", "scrapy", name, *arguments)
+
+
 @pytest.mark.parametrize(
     ("processes", "by_signal"), [(1, True), (2, False)], ids=["Ctrl-C", "stop, two processes"]
 )
@@ -140,18 +145,37 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
 ) -> None:
     with running(*WEB) as web:
         crawl = Steered(tmp_path, web=web, **few(processes))
-        crawl.after(20).ctl("pause")
+        jobdir = str(crawl.jobdir)
+        crawl.after(20).ctl("pause")  # a busy machine takes seconds to start a command
         paused_at = crawl.servers_time()
         if by_signal:
             crawl.interrupt()
         else:
-            assert crawl.ctl("stop").startswith("stopping")
+            assert_commands(jobdir)
+            assert command(jobdir, "stop").returncode == 0
         result = crawl.wait()
         assert_ended(result)
         assert result.report["finish_reason"] == "shutdown"
         assert crawl.requests_since(paused_at) == []
+        if not by_signal:
+            gone = command(jobdir, "pause")
+            assert gone.returncode == 1
+            assert gone.stderr == f"no crawl is running in {jobdir}\n"
         assert_ended(Steered(tmp_path, web=web).wait())
         assert_faultless(web)
+
+
+def assert_commands(jobdir: str) -> None:
+    """Assert what commands of a user say of a paused crawl."""
+    done = command(jobdir, "pause")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "paused already\n", "")
+    refused = command(jobdir, "deny", "re:(")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("deny = 're:(' cannot be used")
+    assert command(jobdir).returncode == 2
+    again = command(jobdir, "--retry", "all", name="frontier")
+    assert again.stderr == ""
+    assert again.stdout.endswith(" URLs are queued again\n")
 
 
 def test_a_worker_that_is_killed_in_a_pause_is_replaced(tmp_path: Path) -> None:
@@ -312,26 +336,3 @@ def test_a_target_is_met_exactly(tmp_path: Path) -> None:
         assert "target 77" in result.log
         assert "is not used" in result.log
         assert result.report["counts"]["crawled"] == 90
-
-
-def test_the_command_of_a_user(tmp_path: Path) -> None:
-    def ctl(*arguments: str, name: str = "ctl") -> subprocess.CompletedProcess[str]:
-        return python("-m", "scrapy", name, *arguments)
-
-    with running(*WEB) as web:
-        crawl = Steered(tmp_path, web=web)
-        crawl.ctl("pause")  # a busy machine takes seconds to start a command
-        jobdir = str(crawl.jobdir)
-        done = ctl(jobdir, "pause")
-        assert (done.returncode, done.stdout.startswith("paused"), done.stderr) == (0, True, "")
-        refused = ctl(jobdir, "deny", "re:(")
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert refused.stderr.startswith("deny = 're:(' cannot be used")
-        assert ctl(jobdir).returncode == 2
-        again = ctl(jobdir, "--retry", "all", name="frontier")
-        assert (again.stdout, again.stderr) == ("0 URLs are queued again\n", "")
-        assert ctl(jobdir, "stop").returncode == 0
-        assert_ended(crawl.wait())
-        gone = ctl(jobdir, "pause")
-        assert gone.returncode == 1
-        assert gone.stderr == f"no crawl is running in {jobdir}\n"

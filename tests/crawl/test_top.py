@@ -129,10 +129,3 @@ def test_without_a_crawl_top_says_so(folder: str, tmp_path: Path) -> None:
     assert ended.stdout == ""
     assert len(ended.stderr.splitlines()) == 1
     assert str(tmp_path / folder) in ended.stderr
-
-
-def test_top_needs_one_folder() -> None:
-    for arguments in ((), ("a", "b")):
-        ended = run(*arguments)
-        assert ended.returncode == 2
-        assert "give one JOBDIR" in ended.stderr + ended.stdout

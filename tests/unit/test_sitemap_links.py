@@ -262,8 +262,9 @@ def test_a_moved_sitemap_is_read_for_the_same_host() -> None:
 
 # Answers
 
-URLSET = b"<urlset><url><loc>http://a.test/1</loc></url><url><loc>/2</loc></url></urlset>"
-ENTRIES = [("http://a.test/1", 0), ("http://a.test/2", 0)]
+FIRST = b"<url><loc>http://a.test/1</loc><lastmod>1970-01-01T00:00:07Z</lastmod></url>"
+URLSET = b"<urlset>" + FIRST + b"<url><loc>/2</loc></url></urlset>"
+ENTRIES = [("http://a.test/1", 7), ("http://a.test/2", 0)]
 
 
 @each_of(
@@ -349,7 +350,8 @@ async def test_which_sitemaps_are_read_on_the_event_loop(
     sitemap = Link("http://a.test/map", "a.test", sitemap=1)
     links, _ = await sitemaps_with(process).read(exchange(head, body, sitemap.url), sitemap)
     counting.cancel()
-    assert process.read_urls == [] if is_quick else ["http://a.test/map"]
+    assert process.read_urls == ([] if is_quick else ["http://a.test/map"])
+    assert links[0].lastmod == (7 if is_quick else 0)
     assert len(links) == (len(ENTRIES) if is_quick else ENTRIES_MAX)
     assert turns >= len(links) // 1_000, "other tasks ran after each thousand links"
 
