@@ -94,9 +94,7 @@ class Users(scrapy.Spider):
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "processes"), [(BROAD, 1), (BROAD, 2), (PLAIN, 1)], ids=["broad", "workers", "plain"]
-)
+@pytest.mark.parametrize(("code", "processes"), [(BROAD, 2), (PLAIN, 1)], ids=["workers", "plain"])
 def test_allowed_domains_limits_the_crawl(tmp_path: Path, code: str, processes: int) -> None:
     with running(*WORLD, *PROMISES, *FEATURES) as web:
         domain = urlsplit(web.seeds[0]).hostname
