@@ -44,8 +44,9 @@ def test_each_turn_has_one_line(tmp_path: Path) -> None:
 
 def test_the_log_agrees_with_the_ledger_of_the_servers(tmp_path: Path) -> None:
     with running(*WORLD, "--features", ANSWERED) as web:
-        result = crawl(tmp_path, web=web)
+        result = crawl(tmp_path, web=web, LOG_LEVEL="DEBUG")
         ledger = assert_faultless(web)
+    assert result.log.count(" DEBUG: 200 ") == ledger["totals"]["pages_2xx"] > 50, "a line per page"
     counts, totals = result.report["counts"], ledger["totals"]
     assert counts["links"] == totals["links"]
     assert counts["robots_attempted"] == totals["robots"]

@@ -86,7 +86,7 @@ def test_each_encoding_of_a_page_is_archived_once_and_nofollow_holds_for_copies(
     tmp_path: Path,
 ) -> None:
     with served(FORMS | NOFOLLOW) as each:
-        result = crawled(tmp_path, each)
+        result = crawled(tmp_path, each, OBEY_NOFOLLOW=1)
     assert_clean(result)
     assert set(each.requests) == {"/", "/robots.txt", *FORMS, *NOFOLLOW}
     assert outlinks(result)[f"{each.url}/b/"] == []

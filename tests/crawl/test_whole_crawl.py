@@ -40,7 +40,8 @@ def test_every_page_is_fetched_once_and_politely(tmp_path: Path, seed: int) -> N
     assert [problem for problem in problems if not any(lie in problem for lie in LIES)] == []
 
 
-@pytest.mark.parametrize(("order", "store"), [("least-visited", "memory"), ("opic", "disk")])
+# By level and by opic on disk: test_kill and test_sitemaps.
+@pytest.mark.parametrize(("order", "store"), [("least-visited", "memory")])
 def test_other_orderings_fetch_the_same_pages(tmp_path: Path, order: str, store: str) -> None:
     with running(*SMALL, *PROMISES) as web:
         result = crawl(tmp_path, web=web, FRONTIER_ORDER=order, FRONTIER_STORE=store)
@@ -54,14 +55,6 @@ def test_a_scope_suffix_limits_the_crawl(tmp_path: Path) -> None:
         assert_faultless(web)
     assert_clean(result)
     assert "http://" not in result.log
-
-
-def test_a_debug_log_has_one_line_per_page(tmp_path: Path) -> None:
-    with running("--hosts", "5", "--pages-per-host", "4", "--features", "none", *PROMISES) as web:
-        result = crawl(tmp_path, web=web, LOG_LEVEL="DEBUG")
-        pages = web.ledger()["totals"]["pages"]
-    lines = [line for line in result.log.splitlines() if " DEBUG: 200 " in line]
-    assert len(lines) == pages
 
 
 def test_a_cap_of_one_page_makes_a_survey(tmp_path: Path) -> None:
