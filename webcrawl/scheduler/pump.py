@@ -5,7 +5,8 @@ leases, starts admissions, and wakes the engine. When the engine is closing, the
 lease and ends the fetches under way.
 
 Invariants: pages leased and not released are at most `concurrency`; nothing is leased while the
-crawl is paused, while our own network is out, or while no socket is left.
+crawl is paused, while our own network is out, or while no socket is left. In an outage no lease
+waits here that another process may fetch.
 """
 
 from __future__ import annotations
