@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 SCAN := webcrawl/parse/scan
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:  # several install into one environment
+# A module is compiled when it is first imported, not when it is installed: most never are imported.
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
 .PHONY: help demo crawl contact cluster bench pictures install check test fuzz lint ruff format clean
 
@@ -43,7 +44,8 @@ pictures: $(VENV)/.scan $(VENV)/.test ## the pictures of the docs, from a small 
 install: $(VENV)/.scan ## install what a crawl needs, into .venv
 
 # The tests run beside mypy, which needs one core for a while. A file of tests goes to one process,
-# crawls before unit tests: they share what is made for a module, and their waits are filled.
+# crawls before unit tests: they share what is made for a module, and their waits are filled, so that
+# eight processes take less time than six on two cores.
 # The first run compiles all tests before it starts the processes, each of which would do so.
 TESTED = @$(BIN)/mypy & test -e $(VENV)/.collected || $(BIN)/python -m pytest --collect-only -q >$(VENV)/.collected 2>&1; \
 	$(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder $(1); tests=$$?; \
@@ -54,7 +56,7 @@ check: ruff $(VENV)/.scan $(VENV)/cases/.downloaded ## lint, types, unit, contra
 	@echo "Left out, in \`make test\`: whole crawls, real servers, Scrapy's own tests, repeated kills (marker slow; tests/adapters, crawl, fuzz, scrapy_suite)"
 
 test: ruff $(VENV)/.scan $(VENV)/pywb/.installed $(VENV)/scrapy-suite/.installed $(VENV)/cases/.downloaded ## lint, types and all tests
-	$(call TESTED,-n 6)
+	$(call TESTED,-n 8)
 
 fuzz: $(VENV)/.scan $(VENV)/.test ## look for new random cases: `make test` draws the same cases each time
 	HYPOTHESIS_PROFILE=fuzz SIM_SEEDS=20 $(BIN)/python -m pytest -n 4 --dist worksteal tests/fuzz tests/properties tests/sim
@@ -100,7 +102,7 @@ $(VENV)/.test: requirements.txt pyproject.toml | $(BIN)/python
 # pywb replays the archives, in an environment of its own.
 $(VENV)/pywb/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/pywb
-	$(GROUP) pywb | $(VENV)/pywb/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin
+	$(GROUP) pywb | $(VENV)/pywb/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r /dev/stdin
 	@touch $@
 
 # Scrapy's own tests are in its source archive. They need pytest-twisted, which starts a reactor in

@@ -126,6 +126,10 @@ def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
     assert said("s3://nobody/x") == "NoSuchBucket: The specified bucket does not exist"
     assert said(f"file://{tmp_path}/none") == "the folder is not there"
     assert said("az://container/x") == "Account must be specified"
+    between.asked = (b"HEAD /", b"BREW /")  # a right that is missing
+    assert "405" in said(f"{URL}/unread")
+    between.asked = (b"\0never\0", b"")
+    assert Objects(f"{URL}/unread").sizes() == {}
     let_only_known_keys_in(server, after=0)
     assert said(URL).startswith("InvalidAccessKeyId: ")
     let_only_known_keys_in(server, after=float("inf"))

@@ -183,6 +183,23 @@ def test_a_starting_worker_ends_with_the_first_process(tmp_path: Path) -> None:
 # Code of users
 
 
+def test_a_closed_terminal_ends_the_crawl_as_ctrl_c_does(tmp_path: Path) -> None:
+    """All processes get SIGHUP from the shell, and once more when the shell ends."""
+    default = ("env", "--default-signal=HUP")  # nohup may have started pytest
+    with running(*WORLD, *PROMISES) as web:
+        first = Crawl(tmp_path, web=web, within=default, **few(2))
+        processes = Processes(first)
+        processes.wait_for_work()
+        for pid in (*processes.pids, first.process.pid):
+            os.kill(pid, signal.SIGHUP)
+        first.until("Received SIGTERM")
+        first.process.send_signal(signal.SIGHUP)
+        result = first.wait()
+    assert_clean(result)
+    assert result.report["finish_reason"] == "shutdown"
+    assert "Process 2" not in result.log
+
+
 def test_requests_and_items_of_a_users_spider_cross_processes(tmp_path: Path) -> None:
     code = """
         class Users(BroadSpider):

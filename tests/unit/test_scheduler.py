@@ -102,6 +102,21 @@ async def test_a_fetch_counts_as_failed_while_no_server_answers(
     assert pump._outage.failures == ([("a.example", "connect")] if is_suspected else [])
 
 
+@each_of("is_shared", [False, True])
+async def test_an_outage_gives_back_leases_that_other_processes_may_fetch(
+    scheduler: Scheduler, is_shared: bool
+) -> None:
+    """Otherwise a target (CLOSESPIDER_PAGECOUNT) would wait for the end of the outage."""
+    pump, scheduler.frontier.shared = scheduler._pump, is_shared
+    pump._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", Link(URL, "a.example")))
+    pump._outage._since = time.monotonic()
+    pump._outage.changed()
+    assert ended(scheduler) == [Returned()] * is_shared
+    assert len(pump._window) == (not is_shared)
+    pump._window.clear()
+    pump.outbox._ended.clear()  # no frontier knows it
+
+
 async def test_a_request_that_the_end_cuts_off_counts_for_the_delay_of_its_host(
     scheduler: Scheduler,
 ) -> None:

@@ -160,9 +160,6 @@ class Outage:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    def __repr__(self) -> str:
-        return f"<Outage {'on' if self.is_on else 'off'}>"
-
     @property
     def is_on(self) -> bool:
         """Whether there is an outage, so that the crawl pauses."""

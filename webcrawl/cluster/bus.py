@@ -24,13 +24,11 @@ import logging
 import random
 import re
 import ssl
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext, api
 from nats.js.errors import (
@@ -39,6 +37,7 @@ from nats.js.errors import (
     NotFoundError,
     ServiceUnavailableError,
 )
+from nats.protocol.command import pub_cmd
 
 from webcrawl.base.textfile import read_text
 from webcrawl.cluster.address import Address, BusServer
@@ -100,10 +99,40 @@ async def repeat(seconds: float, work: Callable[[], Awaitable[None] | None]) -> 
 
 
 class _Client(Client):
-    """nats-py's client of one connection, which asks for TLS before it sends a password."""
+    """nats-py's client of one connection, which asks for TLS before it sends a password.
+
+    What it publishes and hears takes no queue and no task: these cost more than all else of it.
+    """
 
     wants_tls = False
     has_records = False  # known
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._handlers: dict[bytes, Callable[[bytes], None]] = {}  # by subject
+
+    def send(self, subject: str, data: bytes) -> None:
+        """Publish, behind what nats-py has not written. Never waits; lost if it is not alive."""
+        if self.is_alive and self._transport is not None:
+            unwritten, self._pending, self._pending_data_size = self._pending, [], 0
+            self._transport.writelines([*unwritten, pub_cmd(subject, "", data)])
+
+    async def listen(self, subject: str, handle: Callable[[bytes], None]) -> None:
+        """Call `handle` with what is published."""
+        self._handlers[subject.encode()] = handle
+        await self.subscribe(subject)
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        handle = self._handlers.get(bytes(subject))
+        if handle is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        try:
+            handle(data)
+        except Exception as error:  # our own fault: the connection goes on
+            logger.debug("The bus: %r", error)
 
     def _connect_command(self) -> bytes:
         if self.wants_tls and not self._server_info.get("tls_required"):
@@ -153,10 +182,8 @@ class Bus:
         self._bucket = f"webcrawl-hub-{address.name}"
         self._client: _Client | None = None
         self._handlers: dict[str, Callable[[bytes], None]] = {}
-        self._out: deque[tuple[str, bytes]] = deque()
-        self._has_out = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._closing = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<Bus {self._address} {'open' if self._client else 'not connected'}>"
@@ -171,10 +198,8 @@ class Bus:
     async def close(self) -> None:
         """Send what was published, and disconnect for good."""
         if self._keeper is not None:
-            self._is_closed = True
-            self._has_out.set()
+            self._closing.set()
             await asyncio.wait([self._keeper], timeout=CLOSE_S)
-            self._out.clear()
             await cancel_all([self._keeper])
 
     async def _connect(self) -> _Client:
@@ -217,7 +242,7 @@ class Bus:
             if client.max_payload < PAYLOAD_MIN:
                 raise Refused(f"{server}: max_payload is less than {PAYLOAD_MIN}")
             for subject, handle in self._handlers.items():
-                await self._listen(client, subject, handle)
+                await client.listen(subject, handle)
         except BaseException as error:
             await _close(client)
             if isinstance(error, TimeoutError):
@@ -251,36 +276,21 @@ class Bus:
         return str(path)
 
     async def _keep(self, client: _Client) -> None:
-        """Send on the connection, and connect again when it is lost."""
+        """Connect again when the connection is lost."""
         try:
             while True:
-                await self._send_while_alive(client)
-                if self._is_closed:
-                    return
+                while client.is_alive:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(CHECK_S):
+                            await self._closing.wait()
+                            return
                 self._client = None
-                self._out.clear()
                 self.on_lost()
                 await _close(client)
                 client = self._client = await self._reconnect()
         finally:
             self._client = None
             await _close(client)
-
-    async def _send_while_alive(self, client: _Client) -> None:
-        loop = asyncio.get_running_loop()
-        while client.is_alive:
-            self._has_out.clear()
-            try:
-                while self._out:
-                    await client.publish(*self._out.popleft())
-            except (NatsError, OSError) as error:
-                logger.debug("The bus: %s", error)
-                return
-            if self._is_closed:
-                return
-            look = loop.call_later(CHECK_S, self._has_out.set)
-            await self._has_out.wait()
-            look.cancel()
 
     async def _reconnect(self) -> _Client:
         wait_s, most_s = WAIT_S
@@ -300,23 +310,17 @@ class Bus:
     def publish(self, subject: str, data: bytes) -> None:
         """Send to all who have subscribed. Never waits; lost without a connection."""
         if self._client is not None:
-            self._out.append((self._prefix + subject, data))
-            self._has_out.set()
+            self._client.send(self._prefix + subject, data)
 
     async def subscribe(self, subject: str, handle: Callable[[bytes], None]) -> None:
         """Call `handle` with what is published, over all connections."""
+        subject = self._prefix + subject
         self._handlers[subject] = handle
         if self._client is not None:
             try:
-                await self._listen(self._client, subject, handle)
+                await self._client.listen(subject, handle)
             except NatsError:  # the next connection does
                 return
-
-    async def _listen(self, client: _Client, subject: str, handle: Callable[[bytes], None]) -> None:
-        async def on_message(message: Msg) -> None:
-            handle(message.data)
-
-        await client.subscribe(self._prefix + subject, cb=on_message)
 
     # Records
 

@@ -11,6 +11,7 @@ import argparse
 import atexit
 import logging
 import os
+import signal
 import sys
 from contextlib import suppress
 from textwrap import fill
@@ -108,6 +109,8 @@ class CheckedCommand(_Base):
         assert self.crawler_process
         crawl = crawl_of(crawler)
         crawl.is_checked = True
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
+            signal.signal(signal.SIGHUP, _hang_up)
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()
         if self.crawler_process.bootstrap_failed:
@@ -167,6 +170,12 @@ def _check(crawler: Crawler, opts: argparse.Namespace) -> int | None:
         return joined
     opts.spargs = joined
     return None
+
+
+def _hang_up(*_: object) -> None:
+    """Handle SIGHUP as SIGTERM, but once: the shell and the terminal may send one each."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.raise_signal(signal.SIGTERM)
 
 
 def fit_open_files(settings: BaseSettings) -> None:

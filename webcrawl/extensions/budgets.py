@@ -101,6 +101,7 @@ class Budgets:
         self._hold(is_held=True)
         waited_at = began_at
         while await asyncio.to_thread(self._too_full, ROOM):
+            self._hold(is_held=True)  # again: a request that was begun just before comes later
             waited_at = monotonic() if crawl.unsent else waited_at
             if monotonic() > waited_at + QUIET_S:
                 problem = await asyncio.to_thread(self._too_full)

@@ -79,9 +79,9 @@ def numbered(uri: str | Path, number: int) -> str:
 def main(descriptor: int) -> None:
     """Run the crawl that the first message on the socket describes.
 
-    Ignores SIGINT and SIGTERM: the first process tells its workers to end.
+    Ignores SIGINT, SIGTERM and SIGHUP: the first process tells its workers to end.
     """
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, lambda *_: None)  # child processes would inherit SIG_IGN
     refuse_to_start()  # Scrapy may have been replaced since the crawl began
     sock = socket.socket(fileno=descriptor)

@@ -98,7 +98,7 @@ def frame(message: Struct) -> bytes:
 
 def main(descriptor: int, crawl_pid: int, cpu_max_s: float = CPU_MAX_S) -> None:
     """Read bodies until the crawl closes the socket `descriptor`, or ends."""
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, lambda *_: os.getppid() == crawl_pid or os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, _WATCH_S, _WATCH_S)

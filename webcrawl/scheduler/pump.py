@@ -5,7 +5,8 @@ leases, starts admissions, and wakes the engine. When the engine is closing, the
 lease and ends the fetches under way.
 
 Invariants: pages leased and not released are at most `concurrency`; nothing is leased while the
-crawl is paused, while our own network is out, or while no socket is left.
+crawl is paused, while our own network is out, or while no socket is left. In an outage no lease
+waits here that another process may fetch.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Pump:
         self._admissions = admissions
         self._gate = crawl_of(crawler).gate
         self._outage = admissions.outage
-        self._outage.changed = self.wake
+        self._outage.changed = self._outage_changed
         self._outage.give_up = self._give_up
         self._concurrency = concurrency
         self._window: deque[Lease] = deque()
@@ -173,6 +174,11 @@ class Pump:
                 "Raise the limit (ulimit -n), or lower CONCURRENT_REQUESTS",
                 openfiles.plan().limit,
             )
+
+    def _outage_changed(self) -> None:
+        if self._outage.is_on and self._frontier.shared:  # other processes may have a network
+            self.give_back_window()
+        self.wake()
 
     def _give_up(self) -> None:
         """The outage lasts too long: end the crawl, and keep all its URLs queued."""

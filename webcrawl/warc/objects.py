@@ -96,8 +96,10 @@ class Objects:
         name = f"webcrawl-probe-{os.getpid()}-{os.urandom(4).hex()}"
         with _errors(self._url):
             obstore.put(self._store, name, b"webcrawl")
-            found = obstore.head(self._store, name)
-            obstore.delete(self._store, name)
+            try:
+                found = obstore.head(self._store, name)
+            finally:
+                obstore.delete(self._store, name)
         if found["size"] != len(b"webcrawl"):
             raise ObjectsError("an object is not there as it was written", self._url)
 
