@@ -40,7 +40,7 @@ from webcrawl.fetch.walls import wall_of
 from webcrawl.parse.charset import sniff
 from webcrawl.parse.detection import Detector
 from webcrawl.parse.domains import registered_domain
-from webcrawl.parse.links import read_xhtml
+from webcrawl.parse.links import read_html
 from webcrawl.parse.maintext import blocks_of, text_hash
 from webcrawl.parse.markup import crowded_by_regex, scan_by_regex
 from webcrawl.parse.ownersignals import header_directives, header_signals, robots_signals
@@ -518,7 +518,7 @@ FILES = [
             (b"<feed>", b"<link href='a' rel='"),
         )
     ),
-    Reader("XHTML", 300_000, filled(b"<a href='b'>"), lambda data: read_xhtml(data, "")),
+    Reader("XHTML", 300_000, filled(b"<a href='b'>"), lambda data: read_html(data, "", xml=True)),
     *(
         Reader(f"PDF: {unit!r}", 500_000, filled(unit), lambda data: read_pdf(data, ""))
         for unit in (b"/URI(", b"/URI(" + b"a" * 8_000, b"/URI ((((a)", b"/URI<a", b"/URI(\\")

@@ -24,11 +24,11 @@ def replace_file(path: Path, content: bytes | str, mode: int = 0o666) -> None:
         with suppress(OSError):
             part.unlink()
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
-def sync_folder(path: Path) -> None:
-    """The names in a folder."""
+def sync(path: Path) -> None:
+    """The content of a file, or the names in a folder."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

@@ -34,7 +34,7 @@ import msgspec
 from msgspec import Struct
 
 from webcrawl.base.executor import AdaptiveExecutor
-from webcrawl.base.synced import replace_file, sync_folder
+from webcrawl.base.synced import replace_file, sync
 from webcrawl.cluster.claims import Claim
 from webcrawl.frontier.disk.folderlock import hold
 from webcrawl.frontier.disk.frontier import FOLDER, LocalFrontier
@@ -102,10 +102,10 @@ def write_checkpoint(root: Path, header: Checkpoint, files: Mapping[str, Path]) 
     (folder / FOLDER).mkdir(parents=True)
     for name, path in files.items():
         _link_or_copy(last[0] / name if last else None, path, folder / name)
-    sync_folder(folder / FOLDER)
+    sync(folder / FOLDER)
     replace_file(folder / NAME, msgspec.json.encode(header))
-    sync_folder(home)
-    sync_folder(root)
+    sync(home)
+    sync(root)
     _remove_others(home, (folder, header))
     return folder, header
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from webcrawl.base.synced import sync_folder
+from webcrawl.base.synced import sync
 from webcrawl.cluster import claims
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.checkpoints import (
@@ -103,7 +103,7 @@ def restore(found: Found, jobdir: Path) -> None:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         _copy_back(found[0], part)
-        sync_folder(part / FOLDER)
+        sync(part / FOLDER)
         if claim.hubs > 1:
             write_claim(part, claim)
         for name in (STATE, claims.NAME, FOLDER):  # the frontier last
@@ -131,5 +131,5 @@ def _copy_back(folder: Path, part: Path) -> None:
 
 
 def _sync_names(jobdir: Path) -> None:
-    sync_folder(jobdir)
-    sync_folder(jobdir.absolute().parent)
+    sync(jobdir)
+    sync(jobdir.absolute().parent)

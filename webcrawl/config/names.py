@@ -127,14 +127,8 @@ def _squeezed(name: str) -> str:
 
 def _is_swapped(one: str, other: str) -> bool:
     """Whether two adjacent letters are swapped: one mistake, but a low ratio in a short name."""
-    differing = [at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
-    return (
-        len(one) == len(other)
-        and len(differing) == 2
-        and differing[1] == differing[0] + 1
-        and one[differing[0]] == other[differing[1]]
-        and one[differing[1]] == other[differing[0]]
-    )
+    swaps = (one[:at] + one[at : at + 2][::-1] + one[at + 2 :] for at in range(len(one) - 1))
+    return len(one) == len(other) and other in swaps
 
 
 def _takes(spider: type[Spider], argument: str) -> bool:

@@ -25,7 +25,7 @@ from webcrawl.crawllog.files import CrawlLog
 from webcrawl.fetch.gate import Gate
 from webcrawl.fetch.room import HostTimes, Room
 from webcrawl.frontier.base import Frontier
-from webcrawl.frontier.counters import Counters
+from webcrawl.frontier.counters import Counters, CrawlTotals
 from webcrawl.frontier.disk.frontier import LocalFrontier
 from webcrawl.frontier.lease import Link, Outcome
 from webcrawl.items import Page
@@ -147,6 +147,11 @@ class Crawl:
     @property
     def counters(self) -> Counters | None:
         return self.frontier.counters if self.frontier is not None else None
+
+    @property
+    def totals(self) -> CrawlTotals | None:
+        """The crawl of all hubs; None: there is one hub."""
+        return self.whole.views.whole() if self.whole is not None else None
 
     @property
     def log(self) -> CrawlLog | None:

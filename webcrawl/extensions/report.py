@@ -13,7 +13,6 @@ import logging
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 from typing import Any, Self
 
 from scrapy import Spider, signals
@@ -50,7 +49,6 @@ class CrawlReport:
         self._folder = folder
         self._counters: Counters | None = None
         self._before: dict[str, float] = {}  # the counts of earlier runs of the crawl
-        self._started_at = 0.0
         self._started = utc_now()
 
     @classmethod
@@ -68,25 +66,23 @@ class CrawlReport:
         self._counters = crawl_of(self._crawler).counters
         if self._counters is not None:
             self._before = named_counts(self._counters)
-        self._started_at = monotonic()
         self._started = utc_now()
 
     def spider_closed(self, spider: Spider, reason: str) -> None:
         if self._counters is None:
             return
-        run_s = monotonic() - self._started_at
-        elapsed_s = run_s + self._counters.earlier_s
+        crawl = crawl_of(self._crawler)
+        elapsed_s, whole = crawl.elapsed_s, crawl.totals
+        run_s = elapsed_s - self._counters.earlier_s
         counts = named_counts(self._counters)
-        of_all = crawl_of(self._crawler).whole
-        whole = of_all.views.whole() if of_all is not None else None
         report = {
-            "crawl": crawl_of(self._crawler).crawl_id,
+            "crawl": crawl.crawl_id,
             "spider": spider.name,
             "started": self._started,
             "finished": utc_now(),
             "elapsed_s": round(elapsed_s, 3),
             "finish_reason": reason,
-            "problem": crawl_of(self._crawler).fatal_error,
+            "problem": crawl.fatal_error,
             "counts": counts,
             "rates": named_rates(self._counters, elapsed_s),
             **({"whole": whole_values(whole)} if whole is not None else {}),

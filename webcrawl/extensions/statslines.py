@@ -21,7 +21,7 @@ from scrapy.utils.asyncio import create_looping_call
 from webcrawl.config.build import leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
-from webcrawl.frontier.counters import Counters, CrawlTotals
+from webcrawl.frontier.counters import Counters
 from webcrawl.report.console import Say, console_from, is_full
 from webcrawl.report.lines import (
     LEGEND,
@@ -91,7 +91,8 @@ class StatsLines:
             return
         if self._mirror.running:
             self._mirror.stop()
-        counters, elapsed_s, whole = self._counters, self._elapsed_s(), self._whole()
+        counters, elapsed_s = self._counters, self._elapsed_s()
+        whole = crawl_of(self._crawler).totals
         lines = whole_summary(whole) if whole is not None else []
         self._summary = ("", *summary(counters, elapsed_s), *lines)
         self._stopped.set()
@@ -104,14 +105,6 @@ class StatsLines:
         if whole is not None:
             said = outcome_line(whole.counters, whole.elapsed_s)
             logger.info("The whole crawl: %s", said, extra={"spider": spider})
-
-    def _whole(self) -> CrawlTotals | None:
-        """The crawl of all hubs, for a line of its own; None: there is one hub.
-
-        The extension of the hub, which opens later than this one, brings it.
-        """
-        whole = crawl_of(self._crawler).whole
-        return whole.views.whole() if whole is not None else None
 
     def _elapsed_s(self) -> float:
         """Seconds of all runs."""
@@ -134,7 +127,7 @@ class StatsLines:
         while not self._stopped.wait(tick * interval_s - self._elapsed_s() if interval_s else None):
             now, pages, bits = monotonic(), counters.crawled, 8 * counters.wire_bytes
             new_pages, new_bits, over_s = pages - last_pages, bits - last_bits, now - last_at
-            whole = self._whole()
+            whole = crawl_of(self._crawler).totals  # none before the hub's extension opens
             if legend:
                 legend = (*legend, *([LEGEND_OF_WHOLE] if whole is not None else []), "")
             self._say(

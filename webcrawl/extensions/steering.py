@@ -220,10 +220,8 @@ class SteeringExtension:
     @property
     def _crawled(self) -> int:
         """Answered pages of the crawl, as last known."""
-        counters = self._server.counters
-        if self._hub is not None:
-            counters = self._hub.whole.views.whole().counters
-        return counters.crawled
+        totals = crawl_of(self._crawler).totals
+        return (self._server if totals is None else totals).counters.crawled
 
     async def _retry(self, arguments: Sequence[str], by: str) -> str:
         count = await self._server.retry(kept_reasons(arguments), time.monotonic())

@@ -98,9 +98,8 @@ class Snapshots:
 
     def _whole(self) -> dict[str, Any]:
         """The crawl of all hubs; empty if there is one. All other fields are of this hub."""
-        if self._crawl.whole is None:
+        if (whole := self._crawl.totals) is None:
             return {}
-        whole = self._crawl.whole.views.whole()
         figures = {
             "drops": _some(whole.counters.dropped),
             "kept": _some(whole.counters.kept),

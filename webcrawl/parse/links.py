@@ -49,19 +49,12 @@ class Markup(Struct):
     title: str = ""  # of the first <title> with text, white space as one space; TITLE_MAX at most
 
 
-def read_html(payload: bytes, charset: str) -> Markup:
-    """Links of an HTML page. O(size) for any page."""
-    return _read(payload, charset, xml=False)
+def read_html(payload: bytes, charset: str, *, xml: bool = False) -> Markup:
+    """Links of an HTML page. O(size) for any page.
 
-
-def read_xhtml(payload: bytes, charset: str) -> Markup:
-    """Links of an XHTML page. Deviation: read as HTML, except that `<script/>` has no content. So
-    the links of an ill-formed page are found too.
+    `xml`: it is XHTML. Deviation: read as HTML, except that `<script/>` has no content. So the
+    links of an ill-formed page are found too.
     """
-    return _read(payload, charset, xml=True)
-
-
-def _read(payload: bytes, charset: str, *, xml: bool) -> Markup:
     payload, charset = in_ascii_superset(payload, charset)
     page = Markup()
     base = None

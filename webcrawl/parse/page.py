@@ -11,14 +11,14 @@ Owns the choice of a parser by media type. The setting PARSERS adds parsers of o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 from msgspec import Struct
 
 from webcrawl.parse.charset import decode_css, sniff
 from webcrawl.parse.language import declared_language
-from webcrawl.parse.links import Markup, read_html, read_xhtml, refresh_target
+from webcrawl.parse.links import Markup, read_html, refresh_target
 from webcrawl.parse.ownersignals import (
     METAS,
     header_directives,
@@ -63,7 +63,7 @@ def read_xml(payload: bytes, charset: str) -> Markup:
             break
     hrefs += [entry.url for entry in reader.end()]
     if not reader.format:
-        return read_xhtml(payload, charset)
+        return read_html(payload, charset, xml=True)
     return Markup(hrefs=hrefs if reader.format in _FEEDS else [])
 
 
@@ -72,7 +72,7 @@ XML_TYPES = ("application/rss+xml", "application/atom+xml", "application/xml", "
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 PARSERS: dict[str, Parser] = {
     "text/html": read_html,
-    "application/xhtml+xml": read_xhtml,
+    "application/xhtml+xml": partial(read_html, xml=True),
     **dict.fromkeys(XML_TYPES, read_xml),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from webcrawl.fetch.decode import codings_of, decode
@@ -93,10 +94,10 @@ class _Unpacked:
         )
         for _ in range(_LAYERS_MAX):
             first = next(pieces, b"")
+            pieces = chain((first,), pieces)
             if not first.startswith(_GZIP):
-                pieces = _chained(first, pieces)
                 break
-            pieces = self._gunzipped(_chained(first, pieces))
+            pieces = self._gunzipped(pieces)
         size = 0
         for piece in pieces:
             size += len(piece)
@@ -137,9 +138,3 @@ class _Unpacked:
                     rest, is_within = unpacker.unused_data, False
         if is_within:
             self.problem = self.problem or "damaged"
-
-
-def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from rest

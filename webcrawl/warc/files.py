@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from webcrawl.base.synced import sync_folder
+from webcrawl.base.synced import sync
 from webcrawl.warc.cdxj import answer_of, cdxj_line
 from webcrawl.warc.index import Index, index_path
 from webcrawl.warc.members import member, stored_member
@@ -309,4 +309,4 @@ def lock(fd: int) -> bool:
 def publish(open_path: Path, path: Path) -> None:
     """Rename a file that has been synced, and sync its new name as well."""
     open_path.rename(path)
-    sync_folder(path.parent)
+    sync(path.parent)

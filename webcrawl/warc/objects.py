@@ -37,7 +37,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
-from webcrawl.base.synced import sync_folder
+from webcrawl.base.synced import sync
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -121,7 +121,10 @@ class Objects:
                 self._store, name, path, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_A_TIME
             )
         if self._folder is not None:
-            _sync(self._folder / name)
+            sent = self._folder / name
+            with _errors(str(sent)):
+                sync(sent)
+                sync(sent.parent)
         found = self._head(name)
         if found is None or not self._has(found, path, size_bytes, etag):
             with suppress(ObjectsError), _errors(name):
@@ -257,14 +260,3 @@ def _size_and_etag(path: Path) -> tuple[int, str]:
         return size_bytes, (digests or [hashlib.md5(usedforsecurity=False).digest()])[0].hex()
     whole = hashlib.md5(b"".join(digests), usedforsecurity=False)
     return size_bytes, f"{whole.hexdigest()}-{len(digests)}"
-
-
-def _sync(path: Path) -> None:
-    """A file of a store that is a folder, on the disk. ObjectsError."""
-    with _errors(str(path)):
-        opened = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-        sync_folder(path.parent)

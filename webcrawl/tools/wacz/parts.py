@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from webcrawl.base.synced import replace_file, sync_folder
+from webcrawl.base.synced import replace_file, sync
 from webcrawl.base.wording import counted
 from webcrawl.tools.progress import Progress
 from webcrawl.tools.stored import StoredFile, is_stored, named_files, size_of
@@ -150,7 +150,7 @@ def make_wacz(
                 made.append(Part(output.with_name(name), len(numbers), written, size_bytes))
             for part in made:
                 (folder / part.path.name).replace(part.path)
-            sync_folder(output.parent)
+            sync(output.parent)
             collection = None
             if len(made) > 1:
                 collection = output.with_suffix(".json")

@@ -224,13 +224,8 @@ def _response_problems(record: Record) -> Iterator[str]:
     message = message_of(record.block)
     head, _, body = message
     yield from _wrong_digest(record, "warc-payload-digest", _payloads(message))
-    if "warc-truncated" in record.fields or not body:
-        return
-    if _CHUNKED.search(head):
-        if not unchunked(body).is_whole:
-            yield "chunked over a plain body"
-    elif (length := _LENGTH.search(head)) and int(length[1]) != len(body):
-        yield f"Content-Length is {int(length[1])}, the body has {len(body)} bytes"
+    if body and "warc-truncated" not in record.fields and (wrong := _misframed(head, body)):
+        yield wrong
 
 
 def _fields_problems(record: Record) -> Iterator[str]:
@@ -257,16 +252,21 @@ def _missing_body(record: Record) -> str:
     """
     head, _, body = message_of(record.block)
     status = _STATUS_LINE.match(head)
-    length = _LENGTH.search(head)
     if body or "warc-truncated" in record.fields or not status or int(status[1]) in (204, 304):
         return ""
+    return _misframed(head, body)
+
+
+def _misframed(head: bytes, body: bytes) -> str:
+    """The problem of a body that is not as its head says; "" without one."""
     if _CHUNKED.search(head):
-        return "chunked over a plain body, which is empty"
-    return (
-        f"Content-Length is {int(length[1])}, the body is empty"
-        if length and int(length[1])
-        else ""
-    )
+        empty = "" if body else ", which is empty"
+        return "" if unchunked(body).is_whole else f"chunked over a plain body{empty}"
+    length = _LENGTH.search(head)
+    if length and int(length[1]) != len(body):
+        has = f"has {len(body)} bytes" if body else "is empty"
+        return f"Content-Length is {int(length[1])}, the body {has}"
+    return ""
 
 
 def _payloads(message: Message) -> Iterator[bytes]:
