@@ -14,7 +14,7 @@ from webcrawl.cluster.bus import Entry, Refused
 from webcrawl.cluster.claims import claimant_of, read_claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
 from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord
-from webcrawl.cluster.restoring import begin, claim_of, refuse_if_owned
+from webcrawl.cluster.restoring import claim_of, make_jobdir, refuse_if_owned
 
 
 class Time:
@@ -60,7 +60,7 @@ def bus_of(hubs: int, version: str = "1") -> Records:
 
 def test_an_empty_hub_is_of_the_crawl_on_the_bus(tmp_path: Path) -> None:
     claim = asyncio.run(claim_of(bus_of(3), "1", 1))
-    begin(tmp_path / "job", claim)
+    make_jobdir(tmp_path / "job", claim, None)
     assert claim == read_claim(tmp_path / "job")
     assert (claim.crawl, claim.number, claim.hubs) == ("A", 1, 3)
     assert claim.has_begun_empty
@@ -71,7 +71,7 @@ def test_a_jobdir_that_found_no_number_to_claim_can_be_a_hub_in_the_place_of_ano
 ) -> None:
     claimant_of(tmp_path)  # the message of the refusal names `scrapy hub`
     claim = asyncio.run(claim_of(bus_of(3), "1", 1))
-    begin(tmp_path, claim)
+    make_jobdir(tmp_path, claim, None)
     assert claim == read_claim(tmp_path)
 
 
