@@ -92,6 +92,8 @@ def make_jobdir(jobdir: Path, claim: Claim, checkpoint: Path | None) -> None:
         opened.callback(shutil.rmtree, part, ignore_errors=True)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
+        for name in (STATE, claims.NAME):  # of a call that was killed: perhaps of another hub
+            (jobdir / name).unlink(missing_ok=True)
         if checkpoint is not None:
             _copy_back(checkpoint, part)
         if claim.hubs > 1:
