@@ -26,13 +26,14 @@ from webcrawl.cluster.checkpoints import (
     STATE,
     Checkpoint,
     Checkpoints,
+    Found,
     files_of,
     folder_of,
     newest,
     write_checkpoint,
 )
 from webcrawl.cluster.claims import Claim, read_claim
-from webcrawl.cluster.restoring import find_checkpoint, restore
+from webcrawl.cluster.restoring import find_checkpoint, make_jobdir
 from webcrawl.cluster.sentcheckpoints import fetch_checkpoint, send_checkpoint
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.buckets import hub_of, other_hubs
@@ -77,6 +78,10 @@ class Killer:
 
 
 KILLER = Killer()
+
+
+def restore(found: Found, jobdir: Path) -> None:
+    make_jobdir(jobdir, found[1].claim, found[0])
 
 
 def host_in(hub: int) -> str:

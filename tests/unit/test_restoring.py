@@ -11,10 +11,12 @@ from msgspec import json
 from tests.cases import each_of
 from tests.unit.test_hub_records import Process, Records, served
 from webcrawl.cluster.bus import Entry, Refused
-from webcrawl.cluster.claims import claimant_of, read_claim
+from webcrawl.cluster.checkpoints import STATE
+from webcrawl.cluster.claims import NAME, Claim, claimant_of, read_claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
 from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord
-from webcrawl.cluster.restoring import begin, claim_of, refuse_if_owned
+from webcrawl.cluster.restoring import claim_of, make_jobdir, refuse_if_owned
+from webcrawl.frontier.disk.folderlock import LOCK
 
 
 class Time:
@@ -60,7 +62,7 @@ def bus_of(hubs: int, version: str = "1") -> Records:
 
 def test_an_empty_hub_is_of_the_crawl_on_the_bus(tmp_path: Path) -> None:
     claim = asyncio.run(claim_of(bus_of(3), "1", 1))
-    begin(tmp_path / "job", claim)
+    make_jobdir(tmp_path / "job", claim, None)
     assert claim == read_claim(tmp_path / "job")
     assert (claim.crawl, claim.number, claim.hubs) == ("A", 1, 3)
     assert claim.has_begun_empty
@@ -71,8 +73,15 @@ def test_a_jobdir_that_found_no_number_to_claim_can_be_a_hub_in_the_place_of_ano
 ) -> None:
     claimant_of(tmp_path)  # the message of the refusal names `scrapy hub`
     claim = asyncio.run(claim_of(bus_of(3), "1", 1))
-    begin(tmp_path, claim)
+    make_jobdir(tmp_path, claim, None)
     assert claim == read_claim(tmp_path)
+
+
+def test_a_hub_that_begins_empty_has_nothing_of_a_killed_restore(tmp_path: Path) -> None:
+    (tmp_path / STATE).write_bytes(b"of a checkpoint")
+    (tmp_path / "restoring").mkdir()
+    make_jobdir(tmp_path, Claim("A", 1, 3), None)
+    assert {path.name for path in tmp_path.iterdir()} == {LOCK, NAME}
 
 
 @each_of(

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 
-from msgspec import DecodeError, Meta, Struct
+from msgspec import DecodeError, Meta
 from msgspec.msgpack import Decoder, Encoder
+
+from webcrawl.hub.wire import Tagged
 
 SILENCE_S: Final = 10.0  # a session without a packet for so long has ended
 TICK_S: Final = 1.0  # between two packets at least
@@ -27,11 +29,7 @@ Place = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,100}\Z")]  # it is logg
 SessionName = Annotated[str, Meta(pattern=r"\A[0-9a-z]{1,32}\.[0-9a-z]{1,32}\Z")]
 
 
-class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
-    """An array that begins with the name of its class."""
-
-
-class Letter(_Tagged, frozen=True):
+class Letter(Tagged, frozen=True):
     """A message from hub to hub (`peers`), of plain values. Each module there has its own kinds.
 
     Its types are tested when it arrives; its receiver tests what it means before it keeps or obeys
@@ -39,7 +37,7 @@ class Letter(_Tagged, frozen=True):
     """
 
 
-class Packet(_Tagged, frozen=True):
+class Packet(Tagged, frozen=True):
     """A part of a stream; without data it only keeps the session alive.
 
     number -- of the last packet with data, this one included
@@ -56,13 +54,13 @@ class Packet(_Tagged, frozen=True):
     data: bytes
 
 
-class Ask(_Tagged, frozen=True):
+class Ask(Tagged, frozen=True):
     """A new fetcher asks how to crawl: the parts of a `Brief` are the answer."""
 
     fetcher: Name
 
 
-class Hello(_Tagged, frozen=True):
+class Hello(Tagged, frozen=True):
     """A fetcher asks for a session.
 
     fetcher -- its name on the bus, of this process alone
@@ -83,7 +81,7 @@ class Hello(_Tagged, frozen=True):
     sent_at: float
 
 
-class Brief(_Tagged, frozen=True):
+class Brief(Tagged, frozen=True):
     """How to crawl: plain values only.
 
     settings -- Scrapy's, by name
@@ -104,7 +102,7 @@ class Brief(_Tagged, frozen=True):
     hubs: int = 1
 
 
-class BriefPart(_Tagged, frozen=True):
+class BriefPart(Tagged, frozen=True):
     """A part of a `Brief`: one with a long SCOPE_DENY does not fit into a message.
 
     settings_hash -- of the brief
@@ -117,7 +115,7 @@ class BriefPart(_Tagged, frozen=True):
     data: Annotated[bytes, Meta(max_length=PACKET_BYTES)]
 
 
-class Welcome(_Tagged, frozen=True):
+class Welcome(Tagged, frozen=True):
     """The answer to `Hello`: `session` begins, with the packets after `received`.
 
     stream -- another one than before: the hub has nothing of that one any more
@@ -129,13 +127,13 @@ class Welcome(_Tagged, frozen=True):
     echo: float  # `sent_at` of the Hello
 
 
-class Refusal(_Tagged, frozen=True):
+class Refusal(Tagged, frozen=True):
     """The answer to a Hello with another crawl or other settings than the hub's."""
 
     session: SessionName
 
 
-class Over(_Tagged, frozen=True):
+class Over(Tagged, frozen=True):
     """The answer to a packet of a session that the hub does not have."""
 
     session: SessionName

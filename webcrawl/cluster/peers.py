@@ -188,6 +188,10 @@ class Peers:
         if stream is not None:
             stream.write(frame(_encode(letter)))
 
+    def send_to_all(self, letter: Letter) -> None:
+        for hub in self.others:
+            self.send(hub, letter)
+
     # The life of this hub
 
     def tick(self) -> None:

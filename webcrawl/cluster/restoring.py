@@ -12,22 +12,10 @@ from typing import Final
 from webcrawl.base.synced import sync
 from webcrawl.cluster import claims
 from webcrawl.cluster.bus import Bus, Refused
-from webcrawl.cluster.checkpoints import (
-    NAME,
-    STATE,
-    Found,
-    copy_file,
-    newest,
-)
+from webcrawl.cluster.checkpoints import NAME, STATE, Found, copy_file, newest
 from webcrawl.cluster.claims import Claim, write_claim
 from webcrawl.cluster.packets import SILENCE_S, hub_subject
-from webcrawl.cluster.records import (
-    CRAWL,
-    CrawlRecord,
-    OwnerRecord,
-    read,
-    refuse_other_version,
-)
+from webcrawl.cluster.records import CRAWL, CrawlRecord, OwnerRecord, read, refuse_other_version
 from webcrawl.frontier.disk.folderlock import LOCK
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
 from webcrawl.frontier.store import StoreError
@@ -92,44 +80,33 @@ def refuse_if_used(jobdir: Path) -> None:
         raise StoreError(f"{jobdir} is not empty")
 
 
-def restore(found: Found, jobdir: Path) -> None:
-    """Make `jobdir` from a checkpoint. After a kill, it can be restored again.
+def make_jobdir(jobdir: Path, claim: Claim, checkpoint: Path | None) -> None:
+    """Make `jobdir` for a hub, from the folder of a checkpoint; None: the hub begins empty.
 
-    StoreError, OSError.
+    After a kill, it can be made again. StoreError, OSError.
     """
     refuse_if_used(jobdir)
-    claim, part = found[1].claim, jobdir / _PART
+    part = jobdir / _PART
     with ExitStack() as opened:
         opened.callback(JobFolder(jobdir).close)
         opened.callback(shutil.rmtree, part, ignore_errors=True)
-        _copy_back(found[0], part)
-        sync(part / FOLDER)
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        for name in (STATE, claims.NAME):  # of a call that was killed: perhaps of another hub
+            (jobdir / name).unlink(missing_ok=True)
+        if checkpoint is not None:
+            _copy_back(checkpoint, part)
         if claim.hubs > 1:
             write_claim(part, claim)
         for name in (STATE, claims.NAME, FOLDER):  # the frontier last
             with suppress(FileNotFoundError):
                 (part / name).rename(jobdir / name)
-        _sync_names(jobdir)
+        sync(jobdir)
+        sync(jobdir.absolute().parent)
 
 
-def begin(jobdir: Path, claim: Claim) -> None:
-    """Make `jobdir` for a hub that begins empty. StoreError, OSError."""
-    refuse_if_used(jobdir)
-    job = JobFolder(jobdir)
-    try:
-        write_claim(jobdir, claim)
-        _sync_names(jobdir)
-    finally:
-        job.close()
-
-
-def _copy_back(folder: Path, part: Path) -> None:
-    shutil.rmtree(part, ignore_errors=True)
-    (part / FOLDER).mkdir(parents=True)
-    for path in [*(folder / FOLDER).iterdir(), *folder.glob(STATE)]:
-        copy_file(path, part / path.relative_to(folder))  # the next checkpoint links it
-
-
-def _sync_names(jobdir: Path) -> None:
-    sync(jobdir)
-    sync(jobdir.absolute().parent)
+def _copy_back(checkpoint: Path, part: Path) -> None:
+    (part / FOLDER).mkdir()
+    for path in [*(checkpoint / FOLDER).iterdir(), *checkpoint.glob(STATE)]:
+        copy_file(path, part / path.relative_to(checkpoint))  # the next checkpoint links it
+    sync(part / FOLDER)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from webcrawl.cluster.bus import Bus, BusError, Refused, cancel_all, repeat
 from webcrawl.cluster.packets import TICK_S
@@ -62,11 +62,8 @@ class HubService:
         self._bus.on_lost = self._on_lost
         several = self._several
         rounds = [(CHECK_S, self.check), (TICK_S, self.tick), *(several.rounds if several else ())]
-        works = [*(self._repeat(*each) for each in rounds), *(each.open() for each in self._served)]
+        works = [*(repeat(*each) for each in rounds), *(each.open() for each in self._served)]
         self._tasks = [asyncio.create_task(work) for work in works]
-
-    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None] | None]) -> None:
-        await repeat(seconds, work)
 
     async def check(self) -> None:
         try:

@@ -142,12 +142,12 @@ class HubSteering:
         self._reports = {**self._reports, hub: report}
         if report.orders > self._server.orders.number:
             self._server.orders = replace(self._server.orders, number=report.orders + 1)
-            self._send_to_all()
+            self._peers.send_to_all(Obey(self._server.orders))
 
     async def spread(self) -> Reached:
         """Hub 0: let all hubs obey the orders that hold here. In OBEY_S at most."""
         number, others = self._server.orders.number, self._peers.others
-        self._send_to_all()
+        self._peers.send_to_all(Obey(self._server.orders))
         for _ in range(int(OBEY_S / STEP_S)):
             done = {
                 hub: report
@@ -159,10 +159,6 @@ class HubSteering:
             await asyncio.sleep(STEP_S)
         missing = tuple(hub for hub in others if hub not in done)
         return Reached(missing, sum(report.unanswered for report in done.values()))
-
-    def _send_to_all(self) -> None:
-        for hub in self._peers.others:
-            self._peers.send(hub, Obey(self._server.orders))
 
     def _hear(self, hub: int, obey: Obey) -> None:
         try:

@@ -140,16 +140,12 @@ class WholeCrawl:
         if self.number == 0:
             self._leader.end(hub)
 
-    def _send_to_all(self, letter: Letter) -> None:
-        for hub in self._peers.others:
-            self._peers.send(hub, letter)
-
     def step(self) -> None:
         """Once each STEP_S."""
         now = self._clock()
         if now >= self._counted_at + COUNT_S:
             self._counted_at = now
-            self._send_to_all(self._measure())
+            self._peers.send_to_all(self._measure())
         if self.number == 0:
             self._lead()
         else:
@@ -270,7 +266,7 @@ class WholeCrawl:
 
     def _has_ended(self, reason: Reason) -> None:
         self.share.end = reason
-        self._send_to_all(End(reason))
+        self._peers.send_to_all(End(reason))
         self.process.wake()
 
     def _hear_end(self, hub: int, end: End) -> None:
@@ -291,7 +287,7 @@ class WholeCrawl:
         Waits LAST_S at most, and for hubs that are there.
         """
         self.views.is_last = True
-        self._send_to_all(self._measure())
+        self._peers.send_to_all(self._measure())
         for _ in range(int(LAST_S / STEP_S)):
             if not (self.share.end and self._are_counting()):
                 break

@@ -86,7 +86,7 @@ class Command(ScrapyCommand):
             else:
                 found = restoring.find_checkpoint(Path(opts.source))
                 self._refuse_if_owned(opts, found[1].claim)
-            restoring.restore(found, jobdir)
+            restoring.make_jobdir(jobdir, found[1].claim, found[0])
         minutes = (time.time() - found[1].time) / 60
         return f"{jobdir} is {_named(found[1].claim)}, as it was {minutes:.0f} min ago"
 
@@ -106,7 +106,7 @@ class Command(ScrapyCommand):
         restoring.refuse_if_used(jobdir)
         wanted = __version__, opts.number
         claim = self._ask_bus(opts, lambda bus: restoring.claim_of(bus, *wanted))
-        restoring.begin(jobdir, claim)
+        restoring.make_jobdir(jobdir, claim, None)
         return f"{jobdir} is {_named(claim)}, and is empty"
 
     def _refuse_if_owned(self, opts: argparse.Namespace, claim: Claim) -> None:

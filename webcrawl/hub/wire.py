@@ -35,57 +35,57 @@ UNSENDABLE = (OverflowError, TypeError, ValueError)
 Changes = dict[str, Any]  # of counters: `counters.Tracked`
 
 
-class _Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
+class Tagged(Struct, frozen=True, array_like=True, gc=False, tag=True):
     """An array that begins with the name of its class."""
 
 
 # Calls of a process, and their answers. A `Release` is answered by None.
 
 
-class Put(_Tagged, frozen=True):
+class Put(Tagged, frozen=True):
     links: list[Link]
     now: float
     force: bool
 
 
-class Acquire(_Tagged, frozen=True):
+class Acquire(Tagged, frozen=True):
     now: float
     limit: int
     lane: Lane
 
 
-class Release(_Tagged, frozen=True):
+class Release(Tagged, frozen=True):
     done: list[tuple[int, Outcome]]  # by key of the lease
     now: float
 
 
-class ContentSeen(_Tagged, frozen=True):
+class ContentSeen(Tagged, frozen=True):
     content: bytes
     original: Original
     text: Text | None
 
 
-class Lost(_Tagged, frozen=True):
+class Lost(Tagged, frozen=True):
     """Answers in the WARC file `warc` that may have no line in the crawl log."""
 
     warc: str
     lines: list[LostLine]
 
 
-class Accepted(_Tagged, frozen=True):
+class Accepted(Tagged, frozen=True):
     links: int
 
 
-class Leased(_Tagged, frozen=True):
+class Leased(Tagged, frozen=True):
     leases: list[tuple[int, Lease]]  # each with the key by which `Release` names it
 
 
-class FirstSeen(_Tagged, frozen=True):
+class FirstSeen(Tagged, frozen=True):
     original: Original | None
     near: str = ""  # the URL of the first page with nearly the same text
 
 
-class CallFailed(_Tagged, frozen=True):
+class CallFailed(Tagged, frozen=True):
     error: str
 
 
@@ -93,7 +93,7 @@ Call = Put | Acquire | Release | ContentSeen | Lost
 Answer = Accepted | Leased | FirstSeen | CallFailed | None
 
 
-class Status(_Tagged, frozen=True):
+class Status(Tagged, frozen=True):
     """State of the frontier, sent with each answer and each wake-up."""
 
     next_page_at: float
@@ -126,24 +126,24 @@ class Orders(Struct, frozen=True, array_like=True):
 # Messages from a process to the frontier
 
 
-class Calls(_Tagged, frozen=True):
+class Calls(Tagged, frozen=True):
     number: int  # of the message
     calls: list[Call]
     changes: Changes
     cpu_s: float  # that the process has used
 
 
-class Heartbeat(_Tagged, frozen=True):
+class Heartbeat(Tagged, frozen=True):
     changes: Changes
 
 
-class Exit(_Tagged, frozen=True):
+class Exit(Tagged, frozen=True):
     reason: str
     stats: dict[str, int | str]
     changes: Changes
 
 
-class Steered(_Tagged, frozen=True):
+class Steered(Tagged, frozen=True):
     """The process has carried out the orders of message `number`."""
 
     number: int
@@ -153,35 +153,35 @@ class Steered(_Tagged, frozen=True):
 # Messages from the frontier to a process
 
 
-class Answers(_Tagged, frozen=True):
+class Answers(Tagged, frozen=True):
     number: int  # of the `Calls`
     answers: list[Answer]
     status: Status
 
 
-class WakeUp(_Tagged, frozen=True):
+class WakeUp(Tagged, frozen=True):
     status: Status
 
 
-class Steer(_Tagged, frozen=True):
+class Steer(Tagged, frozen=True):
     number: int
     orders: Orders
     status: Status
 
 
-class End(_Tagged, frozen=True):
+class End(Tagged, frozen=True):
     reason: str
 
 
-class NewRules(_Tagged, frozen=True):
+class NewRules(Tagged, frozen=True):
     rules: list[HostRule]  # RULES, as the first process has read them
 
 
-class GiveBack(_Tagged, frozen=True):
+class GiveBack(Tagged, frozen=True):
     """Leases whose requests are not sent must go back: others may ask at their addresses."""
 
 
-class Allowed(_Tagged, frozen=True):
+class Allowed(Tagged, frozen=True):
     """The process may send requests until then: see `fetch.gate`. Monotonic, of this machine."""
 
     until: float
