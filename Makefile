@@ -9,7 +9,10 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.NOTPARALLEL:  # several install into one environment
+# What is installed into one environment is installed in turn, by the order below: .run .scan .test.
+ifneq (,$(filter test,$(MAKECMDGOALS)))
+MAKEFLAGS += --jobs=2
+endif
 # A module is compiled when it is first imported, not when it is installed: most never are imported.
 unexport PYTHONDONTWRITEBYTECODE  # or each of the tests' thousand processes compiles all modules
 .PHONY: help demo crawl contact cluster bench pictures install check test fuzz lint ruff format clean
@@ -95,9 +98,9 @@ $(VENV)/.scan: $(SCAN)/pyproject.toml $(SCAN)/scan.c | $(VENV)/.run
 		|| echo "No C compiler, or no Python.h: tags will be found in Python, a page costs a tenth more ($@.log; once there is one: rm $@)"
 	@touch $@
 
-$(VENV)/.test: requirements.txt pyproject.toml | $(BIN)/python
+$(VENV)/.test: requirements.txt pyproject.toml | $(VENV)/.scan
 	$(GROUP) test | $(PIP) -r requirements.txt -r /dev/stdin
-	@touch $@ $(VENV)/.run
+	@touch $@
 
 # pywb replays the archives, in an environment of its own.
 $(VENV)/pywb/.installed: pyproject.toml | $(BIN)/python
