@@ -162,6 +162,24 @@ async def test_a_killed_server_is_noticed_and_all_goes_on_with_the_next(server: 
         assert heard == [b"again"]
 
 
+def test_what_is_published_as_a_server_dies_is_lost_without_an_error(server: NatsServer) -> None:
+    """uvloop raises an error for a connection that has failed; its reader ends some turns later."""
+
+    async def check() -> None:
+        bus = bus_of(server.url)
+        async with opened(bus):
+            server.send(signal.SIGSTOP)
+            bus.publish("a", b"unread")  # so the kill resets the connection
+            await asyncio.sleep(0)
+            server.kill()
+            while "open" in repr(bus):
+                for _ in range(3):
+                    bus.publish("a", b"x")
+                await asyncio.sleep(0)
+
+    pytest.importorskip("uvloop").run(check())
+
+
 async def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
     async def check(url: str) -> None:
         bus = bus_of(url)

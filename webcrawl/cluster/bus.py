@@ -10,7 +10,7 @@ version 2.16:
   reader that has ended is a lost connection;
 - `close` may wait for ever: it has CLOSE_S, and what it leaves is ended here;
 - it logs an exception of its own, with a traceback, at a server that dies: its logger is off;
-- `publish` and requests may swallow that their task is cancelled: so `close` here sets a flag too,
+- requests may swallow that their task is cancelled: so `close` here sets a flag too,
   and others call `cancel_all`;
 - a credentials file without its markers is read for ever: so they are looked for before.
 
@@ -24,7 +24,7 @@ import logging
 import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -101,31 +101,27 @@ async def repeat(seconds: float, work: Callable[[], Awaitable[None] | None]) -> 
 class _Client(Client):
     """nats-py's client of one connection, which asks for TLS before it sends a password.
 
-    What it publishes and hears takes no queue and no task: these cost more than all else of it.
+    Messages of the crawl pass its queues and tasks by, which cost most of a message.
     """
 
     wants_tls = False
     has_records = False  # known
 
-    def __init__(self) -> None:
+    def __init__(self, handlers: Mapping[str, Callable[[bytes], None]]) -> None:
+        """`handlers`: what to call with the messages of a subject."""
         super().__init__()
-        self._handlers: dict[bytes, Callable[[bytes], None]] = {}  # by subject
+        self._handlers = handlers
 
     def send(self, subject: str, data: bytes) -> None:
         """Publish, behind what nats-py has not written. Never waits; lost if it is not alive."""
-        if self.is_alive and self._transport is not None:
+        if self.is_alive and self._writer is not None:
             unwritten, self._pending, self._pending_data_size = self._pending, [], 0
-            self._transport.writelines([*unwritten, pub_cmd(subject, "", data)])
-
-    async def listen(self, subject: str, handle: Callable[[bytes], None]) -> None:
-        """Call `handle` with what is published."""
-        self._handlers[subject.encode()] = handle
-        await self.subscribe(subject)
+            self._writer.writelines([*unwritten, pub_cmd(subject, "", data)])
 
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:
-        handle = self._handlers.get(bytes(subject))
+        handle = self._handlers.get(subject.decode())
         if handle is None:
             await super()._process_msg(sid, subject, reply, data, headers)
             return
@@ -141,8 +137,14 @@ class _Client(Client):
 
     @property
     def is_alive(self) -> bool:
-        reading = self._reading_task
-        return self.is_connected and reading is not None and not reading.done()
+        reading, writer = self._reading_task, self._writer
+        if reading is None or writer is None or writer.transport.is_closing():
+            return False
+        return self.is_connected and not reading.done()
+
+    @property
+    def _writer(self) -> asyncio.StreamWriter | None:
+        return getattr(self._transport, "_io_writer", None)
 
     @property
     def has_jetstream(self) -> bool:
@@ -161,9 +163,8 @@ class _Client(Client):
 
     def abort(self) -> None:
         """Drop what a silent server does not take."""
-        writer = getattr(self._transport, "_io_writer", None)
-        if writer is not None:
-            writer.transport.abort()
+        if self._writer is not None:
+            self._writer.transport.abort()
 
 
 class Bus:
@@ -216,7 +217,7 @@ class Bus:
         raise last
 
     async def _connect_to(self, server: BusServer) -> _Client:
-        address, client = self._address, _Client()
+        address, client = self._address, _Client(self._handlers)
         client.wants_tls = address.is_tls
         has_password = address.password is not None
 
@@ -241,8 +242,8 @@ class Bus:
                 )
             if client.max_payload < PAYLOAD_MIN:
                 raise Refused(f"{server}: max_payload is less than {PAYLOAD_MIN}")
-            for subject, handle in self._handlers.items():
-                await client.listen(subject, handle)
+            for subject in self._handlers:
+                await client.subscribe(subject)
         except BaseException as error:
             await _close(client)
             if isinstance(error, TimeoutError):
@@ -318,7 +319,7 @@ class Bus:
         self._handlers[subject] = handle
         if self._client is not None:
             try:
-                await self._client.listen(subject, handle)
+                await self._client.subscribe(subject)
             except NatsError:  # the next connection does
                 return
 
