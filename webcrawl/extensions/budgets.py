@@ -101,7 +101,6 @@ class Budgets:
         self._hold(is_held=True)
         waited_at = began_at
         while await asyncio.to_thread(self._too_full, ROOM):
-            self._hold(is_held=True)  # again: a request that was begun just before comes later
             waited_at = monotonic() if crawl.unsent else waited_at
             if monotonic() > waited_at + QUIET_S:
                 problem = await asyncio.to_thread(self._too_full)
@@ -109,6 +108,7 @@ class Budgets:
                     return problem
                 break
             await asyncio.sleep(POLL_S)
+            self._hold(is_held=True)  # again: a request that was begun just before comes later
         took_s = monotonic() - began_at
         logger.warning("The disk has room again after %.0f s: the crawl continues", took_s)
         crawl.held = ""
