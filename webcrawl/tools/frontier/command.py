@@ -15,7 +15,7 @@ from pathlib import Path
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.config.build import hub_in
+from webcrawl.config.build import hub_in, utc_offset_s
 from webcrawl.crawl.keptcommands import shown, steered_by
 from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
 from webcrawl.frontier.base import Policy
@@ -149,7 +149,7 @@ def _retry(jobdir: Path, reasons: frozenset[str]) -> str:
             ordering=order,
             identity=settings,
             now=now,
-            utc_s=time.time() - now,
+            utc_s=utc_offset_s(),
         )
     except InUseError:
         return _ask_crawl(jobdir, reasons)
