@@ -20,7 +20,8 @@ pytestmark = pytest.mark.slow
 UNDER_WAY_MAX = 8
 WORLD = (
     *("--seed", "6", "--pages-per-host", "8", "--ip-delay", "0"),
-    *("--features", "none,page-404,page-chunked"),
+    # Slow pages: each process has some under way at any time, so also when it is killed.
+    *("--features", "none,page-slow=90,page-404,page-chunked", "--slowness", "0.3"),
 )
 
 
