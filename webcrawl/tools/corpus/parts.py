@@ -257,12 +257,15 @@ def counts_of(path: Path, connection: duckdb.DuckDBPyConnection) -> Counts:
     return msgspec.json.decode(value, type=Counts)
 
 
-def open_database(name: str, folder: Path, memory: str) -> duckdb.DuckDBPyConnection:
+def open_database(
+    name: str, folder: Path, memory: str, *, read_only: bool = False
+) -> duckdb.DuckDBPyConnection:
     """A connection with one thread, which makes the same bytes of the same rows, and that moves
-    what does not fit into `memory` to `folder`.
+    what does not fit into `memory` to `folder`: no other may use it at that time.
     """
     connection = duckdb.connect(
         name,
+        read_only,
         config={
             "threads": 1,
             "memory_limit": memory,
