@@ -66,7 +66,7 @@ TABLE: dict[str, Kind] = {
     "CLUSTER_CHECKPOINTS": kinds.FOLDER_OR_UNSET,
     "CLUSTER_SHARED_ADDRESSES": kinds.PREFIXES,
     "DOWNLOAD_TIMEOUT": seconds(0.001),
-    "DOWNLOAD_MAXSIZE": whole(0, "bytes"),
+    "DOWNLOAD_MAXSIZE": whole(0),
     "DOWNLOAD_VERIFY_CERTIFICATES": BOOL,
     "PROXY": kinds.PROXY,
     "DNS_SERVERS": kinds.DNS_SERVERS,
