@@ -52,14 +52,11 @@ class PageFetchMiddleware:
         return middleware
 
     @classmethod
-    def is_on(cls, crawler: Crawler) -> bool:
-        return any(isinstance(each, cls) for each in crawler.engine.scraper.spidermw.middlewares)
+    def problem_in(cls, crawler: Crawler) -> str:
+        """The problem, if this middleware is off or another one stands before it; else "".
 
-    @classmethod
-    def hidden_in(cls, crawler: Crawler) -> str:
-        """The problem, if another middleware stands before this one; else "".
-
-        It might drop an item that this one waits for, and the page would never end.
+        The other one might drop an item that this one waits for, and the page would never end. A
+        script may also have switched off `StartCheck`, which refuses a crawl without this one.
         """
         before = ""
         for middleware in crawler.engine.scraper.spidermw.middlewares:
@@ -67,7 +64,7 @@ class PageFetchMiddleware:
                 return f"SPIDER_MIDDLEWARES: {before} stands before {NAME}: 0" if before else ""
             if hasattr(middleware, "process_spider_output"):
                 before = before or global_object_name(type(middleware))
-        return ""
+        return "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
 
     @cached_property
     def _keeper(self) -> CrawlScheduler:
