@@ -284,11 +284,7 @@ class Scheduler(BaseScheduler):
 
     # Called by the spider and for page fetches
 
-    async def put_seeds(self, urls: Iterable[str]) -> int:
-        """Put canonical URLs as seeds; the number of those that were new and in scope."""
-        return (await self.add_seeds(urls))[0]
-
-    async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
+    async def put_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
         """Put canonical URLs as seeds: how many were new, and how many in scope."""
         seeds = self._outlinks.of_seeds(urls)
         try:

@@ -145,7 +145,7 @@ class BroadSpider(Spider):
             return  # it could not be opened, and the scheduler has logged the reason
         source, accepted = await self._open_seeds(), 0
         async for urls in portions(source):
-            accepted += await scheduler.put_seeds(urls)
+            accepted += (await scheduler.put_seeds(urls))[0]
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
         if source.bad:
