@@ -75,19 +75,16 @@ class PageFetchMiddleware:
         page_fetch = page_fetch_of(response.request)
         if page_fetch is None:
             return
-        link = page_fetch.lease.link
-        if link is None:
-            return
         self._page_fetches[response] = page_fetch
         exchange = page_fetch.exchange = exchange_of(response)
         exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)
-        if not link.payload:
+        if not page_fetch.link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
                 exchange.body_skipped = True  # as the download handler sets it
                 response.flags.append("content_type_dropped")
             return
         outcome = answered(page_fetch, response)
-        if isinstance(outcome, Fetched) and self._keeper.comes_again(link, outcome):
+        if isinstance(outcome, Fetched) and self._keeper.comes_again(page_fetch.link, outcome):
             raise AskedAgain(outcome)
 
     async def process_spider_output(
@@ -98,13 +95,11 @@ class PageFetchMiddleware:
             async for output in result:
                 yield output
             return
-        link = page_fetch.lease.link
-        assert link is not None
         found = self._keeper.page_found
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    output = _at_depth(output, link.depth + 1, response)
+                    output = _at_depth(output, page_fetch.link.depth + 1, response)
                 elif output is not None:  # Scrapy ignores None, without a signal
                     if isinstance(output, Page) and not await found(page_fetch, output):
                         return

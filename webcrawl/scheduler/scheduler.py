@@ -301,9 +301,7 @@ class Scheduler(BaseScheduler):
         Yields to the event loop between slices, since a page may have 750,000 links. False if the
         crawl must end before all are kept: then the next run fetches the page again.
         """
-        link = page_fetch.lease.link
-        assert link is not None
-        counters = self.counters
+        link, counters = page_fetch.link, self.counters
         counters.links += page.links_found
         page_fetch.page = page
         if page.status in self._policy.retry_codes and page.exchange is not None:
@@ -346,8 +344,7 @@ class Scheduler(BaseScheduler):
             counters.page_bytes += outcome.size_bytes
             counters.fetch_s += outcome.took_s
             counters.count_stage("page", outcome.took_s)
-        link = page_fetch.lease.link
-        assert link is not None
+        link = page_fetch.link
         if link.payload and not self.comes_again(link, outcome):
             self._users.ended(link)
         self._pump.end(page_fetch, outcome)
@@ -418,8 +415,7 @@ class Scheduler(BaseScheduler):
 
     def _request(self, page_fetch: PageFetch) -> Request:
         """The Request for a lease: a new one, or the user's own."""
-        lease, link = page_fetch.lease, page_fetch.lease.link
-        assert link is not None
+        lease, link = page_fetch.lease, page_fetch.link
         if not link.payload:
             meta = {"depth": link.depth, "verbatim_url": True}  # the URL is canonical
             request = Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
@@ -440,8 +436,7 @@ class Scheduler(BaseScheduler):
         if page_fetch is None:
             return None
         outcome = failed(page_fetch.lease, request, failure.value, time.monotonic())
-        link = page_fetch.lease.link
-        assert link is not None
+        link = page_fetch.link
         if not link.payload:
             self.finish(page_fetch, outcome)
             return None

@@ -206,8 +206,7 @@ class BroadSpider(Spider):
 
         Of a bot wall nothing is read: the page is what it hides.
         """
-        link, visit = page_fetch.lease.link, page_fetch.lease.visit
-        assert link is not None
+        link, visit = page_fetch.link, page_fetch.lease.visit
         page = await page_of(exchange, link, _content_type(response))
         page.url, page.status, page.size_bytes = response.url, response.status, len(response.body)
         note_signals(page, exchange, self.bodies.options)
