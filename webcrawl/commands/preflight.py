@@ -23,12 +23,12 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
-from webcrawl.base.wording import INTERRUPTED, counted
+from webcrawl.base.wording import INTERRUPTED, SettingError, counted
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of, try_store
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import limits_from, try_proxy
-from webcrawl.config.kinds import FREE_PORT, SettingError
+from webcrawl.config.kinds import FREE_PORT
 from webcrawl.config.scrapysown import end_if_any, unreadable, unusable
 from webcrawl.config.table import MOST_USED, TABLE, read
 from webcrawl.crawl.crawl import crawl_of, has_our_scheduler

@@ -14,6 +14,7 @@ from typing import Any
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
+from webcrawl.base.wording import SettingError
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.claims import (
     Claim,
@@ -29,7 +30,6 @@ from webcrawl.cluster.packets import Brief
 from webcrawl.cluster.records import CrawlRecord
 from webcrawl.config import cluster as config
 from webcrawl.config.build import hubs_from, job_folder
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder

@@ -46,13 +46,6 @@ FREE_PORT = 1  # LIVE: any port that is free
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
 
-class SettingError(ValueError):
-    """The user's fault: a setting's name, its value and what is allowed."""
-
-    def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
-
-
 class NotAllowed(ValueError):  # noqa: N818  (its text is what is allowed)
     """A value that cannot be used. Its text: the allowed values, as far as they explain it."""
 

@@ -20,12 +20,12 @@ from scrapy.settings import BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.kinds import (
     BOOL,
     TLS_VERSION,
     Kind,
     NotAllowed,
-    SettingError,
     seconds,
     where,
     whole,

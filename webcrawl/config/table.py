@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config import kinds
-from webcrawl.config.kinds import BOOL, FAULTS, Kind, SettingError, one_of, seconds, whole
+from webcrawl.config.kinds import BOOL, FAULTS, Kind, one_of, seconds, whole
 from webcrawl.frontier.orderings import ORDERINGS
 
 T = TypeVar("T")
