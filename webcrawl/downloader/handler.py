@@ -479,10 +479,10 @@ def _flags(exchange: Exchange, stopped: StopDownload | None) -> list[str]:
     return []
 
 
-def _scrapy_headers(pairs: WireHeaders) -> Headers:
-    """`Headers(pairs)`, in a third of the time."""
+def _scrapy_headers(wire_headers: WireHeaders) -> Headers:
+    """`Headers(wire_headers)`, in a third of the time."""
     values: dict[bytes, list[bytes]] = {}
-    for name, value in pairs:
+    for name, value in wire_headers:
         key = name.title()
         if key in values:
             values[key].append(value)

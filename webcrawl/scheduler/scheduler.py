@@ -396,8 +396,8 @@ class Scheduler(BaseScheduler):
         """Make a run without any answered page an error, even if a user stopped it."""
         local = self.frontier.local
         seeds = (local and local.failed_seeds) or self._pump.failures[:FAILURES_MAX]
-        failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
-        problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
+        named = ", ".join(f"{name} ({reason})" for name, reason in seeds)
+        problem = f"not one page was answered in this run; the first seeds that failed: {named}"
         report_error(self._crawler, problem)
 
     def _log_urls_left(self) -> None:
