@@ -33,7 +33,7 @@ def _main() -> None:
     from scrapy.cmdline import execute  # noqa: PLC0415
     from scrapy.settings import Settings  # noqa: PLC0415
 
-    from webcrawl.config.scrapysown import refuse_unreadable  # noqa: PLC0415
+    from webcrawl.config.scrapysown import end_if_any, unreadable  # noqa: PLC0415
 
     sys.path.append(os.getcwd())
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "webcrawl.settings")
@@ -41,7 +41,7 @@ def _main() -> None:
         print(f"webcrawl {__version__} (Scrapy {scrapy.__version__})")
         return
     module = import_module(os.environ["SCRAPY_SETTINGS_MODULE"])
-    refuse_unreadable(Settings(), vars(module))  # Scrapy would end with a traceback
+    end_if_any(unreadable(Settings(), vars(module)))  # Scrapy would end with a traceback
     execute()
 
 

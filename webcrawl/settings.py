@@ -9,8 +9,6 @@ the like are the user's, and add to them. The paths there are those where the cl
 Scrapy compares them with these when a user switches a part off.
 """
 
-from importlib.util import find_spec
-
 from scrapy.settings import default_settings
 
 from webcrawl import __version__
@@ -195,5 +193,4 @@ COOKIES_ENABLED = False
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
-# 15 % less CPU per page than asyncio's own loop, which is used if uvloop is missing.
-ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None
+ASYNCIO_EVENT_LOOP = "uvloop.Loop"  # 15 % less CPU per page than asyncio's own loop

@@ -13,8 +13,8 @@ from scrapy import Spider
 from scrapy.exceptions import NotConfigured
 
 from tests.projectsettings import of_a_crawl
+from webcrawl.base.wording import SettingError
 from webcrawl.config.fetch import user_agent_of
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, Crawl
 from webcrawl.extensions.startcheck import StartCheck
 from webcrawl.spiders.broad import BroadSpider

@@ -51,7 +51,7 @@ def write(folder: Path, *lines: bytes, crawl: str = CRAWL) -> Path:
 
 @contextmanager
 def reported(*folders: Path) -> Iterator[Report]:
-    found = find_crawls(folders)
+    found = find_crawls(folders, Path("not used without a store"))
     with open_crawl(found) as (log, state):
         yield make_report(log, found, state)
 
@@ -454,9 +454,9 @@ def test_folders_of_two_crawls_or_one_twice_are_refused(tmp_path: Path) -> None:
     one = write(tmp_path / "1", page("http://a.com/"))
     other = write(tmp_path / "2", crawl="20261124000000-000000")
     with pytest.raises(NoCrawlError, match=r"1 has the crawl .* and .*2 the crawl"):
-        find_crawls([one, other])
+        find_crawls([one, other], tmp_path)
     with pytest.raises(NoCrawlError, match="given twice"):
-        find_crawls([one, one])
+        find_crawls([one, one], tmp_path)
 
 
 def test_a_report_without_all_hubs_says_so(tmp_path: Path) -> None:

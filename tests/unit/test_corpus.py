@@ -15,13 +15,13 @@ import brotli
 import duckdb
 import pytest
 
+from benchmarks import corpus_page
 from tests.cases import each_of
 from webcrawl.tools.corpus import parts
-from webcrawl.tools.corpus.columns import page_with_tables, tables
+from webcrawl.tools.corpus.columns import tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
 from webcrawl.tools.corpus.outputs import Filters, Texts, write_lines
 
-ROOT = Path(__file__).parents[2]
 DATE = "2026-11-27T01:02:03.456789Z"
 TIME = datetime(2026, 11, 27, 1, 2, 3, 456789, UTC)
 WORDS = "A casa da praia tem uma janela para o mar, e de manhã o vento traz o cheiro do sal. " * 6
@@ -455,10 +455,9 @@ def test_a_filter_leaves_out(made: Made, filters: Filters, left_out: tuple[str, 
 
 
 def test_the_page_of_the_docs_has_the_tables_of_the_columns() -> None:
-    """`python -m webcrawl.tools.corpus.columns docs/corpus.md` writes them."""
-    page = (ROOT / "docs" / "corpus.md").read_text(encoding="utf-8")
+    page = corpus_page.PAGE.read_text(encoding="utf-8")
     assert page.count("<!-- columns: ") == len(tables())
-    assert page_with_tables(page) == page
+    assert corpus_page.page_with_tables(page) == page
 
 
 def test_lines_of_no_page_are_a_file_that_gzip_and_duckdb_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fasttextmodel import write_model
 from tests.unit.corpus_pages import pages
-from webcrawl.config.kinds import SettingError
+from webcrawl.base.wording import SettingError
 from webcrawl.config.languagemodel import codes_of
 from webcrawl.parse.detection import WINDOWS, Detector, Language
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.earlier import open_earlier_of, prepare_earlier
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Crawl
 
 LINE = (

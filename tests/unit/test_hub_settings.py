@@ -14,13 +14,13 @@ from scrapy.utils.project import get_project_settings
 
 from tests.cases import each_of
 from tests.unit.test_hub_records import Records
+from webcrawl.base.wording import SettingError
 from webcrawl.cluster.bus import Refused
 from webcrawl.cluster.joining import CrawlEndedError, wait_for_brief
 from webcrawl.cluster.packets import Brief, encode, read_brief
 from webcrawl.cluster.records import CRAWL
 from webcrawl.config.check import check
 from webcrawl.config.cluster import brief_of, follow
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
 from webcrawl.spiders.broad import BroadSpider
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases import each_of
+from webcrawl.base.wording import SettingError
 from webcrawl.crawl.keptcommands import Command, Steered, shown, steered_by
 from webcrawl.extensions.steering import _entries
 from webcrawl.frontier.base import Policy
@@ -20,7 +21,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
 from webcrawl.scheduler.opening import _obey
-from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope import Scope
 from webcrawl.tools.frontier.command import Command as FrontierCommand
 
 DENY = Command("2026-01-31T12:00:00Z", "scrapy ctl", "deny", ("a.test", "re:x$"))
@@ -143,7 +144,7 @@ def test_a_command_is_shown_and_taken_back(
 
 
 def test_entries_are_unicode() -> None:
-    with pytest.raises(ScopeError, match="valid Unicode"):
+    with pytest.raises(SettingError, match="valid Unicode"):
         _entries("deny", ["a.test/\udcff"])
 
 

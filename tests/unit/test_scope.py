@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cases import each_of
+from webcrawl.base.wording import SettingError
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import Scope, ScopeError, refused_ports
+from webcrawl.scope import Scope, refused_ports
 
 
 def refuses(scope: Scope, url: str) -> str:
@@ -145,7 +146,7 @@ def test_an_empty_file_denies_nothing_and_cannot_be_an_allow_list(tmp_path: Path
     path = tmp_path / "empty.txt"
     path.write_text("# nothing\n", "utf-8")
     assert refuses(Scope(deny=[f"@{path}", " "]), "http://h.example/") == ""
-    with pytest.raises(ScopeError, match=r"SCOPE_ALLOW = .*empty\.txt"):
+    with pytest.raises(SettingError, match=r"SCOPE_ALLOW = .*empty\.txt"):
         Scope(allow=[f"@{path}"])
 
 
@@ -161,7 +162,7 @@ def test_an_empty_file_denies_nothing_and_cannot_be_an_allow_list(tmp_path: Path
     ],
 )
 def test_a_wrong_setting_is_named(setting: str, arguments: dict[str, list[str]]) -> None:
-    with pytest.raises(ScopeError) as error:
+    with pytest.raises(SettingError) as error:
         Scope(**arguments)  # type: ignore[arg-type]
     assert str(error.value).startswith(f"{setting} cannot be used: ")
 
@@ -169,15 +170,15 @@ def test_a_wrong_setting_is_named(setting: str, arguments: dict[str, list[str]])
 def test_a_list_that_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "binary"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ScopeError, match="SCOPE_DENY"):
+    with pytest.raises(SettingError, match="SCOPE_DENY"):
         Scope(deny=[f"@{path}"])
 
 
 def test_a_list_in_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ScopeError, match=r"SCOPE_DENY = .*pipe is a pipe: give a file"):
+    with pytest.raises(SettingError, match=r"SCOPE_DENY = .*pipe is a pipe: give a file"):
         Scope(deny=[f"@{tmp_path / 'pipe'}"])
-    with pytest.raises(ScopeError, match="/dev/zero is a device: give a file"):
+    with pytest.raises(SettingError, match="/dev/zero is a device: give a file"):
         Scope(allow=["@/dev/zero"])
 
 
@@ -207,32 +208,32 @@ def test_a_scope_can_be_extended_while_it_is_used() -> None:
 
 def test_a_wrong_extension_changes_nothing() -> None:
     scope = Scope(suffixes=["br"])
-    with pytest.raises(ScopeError, match="deny = 're:\\('"):
+    with pytest.raises(SettingError, match="deny = 're:\\('"):
         scope.extend(allow=["b.pt"], deny=["ok.br", "re:("])
     assert scope.refuses("http://b.pt/", "b.pt") == "suffix"
     assert scope.refuses("http://ok.br/", "ok.br") == ""
-    with pytest.raises(ScopeError, match="allow = "):
+    with pytest.raises(SettingError, match="allow = "):
         scope.extend(allow=["b.pt", "re:["])
     assert scope.refuses("http://b.pt/", "b.pt") == "suffix"
 
 
 @each_of("entry", ["re:" + "(" * 5000 + ")" * 5000, "re:x{99999999999999999999}"])
 def test_an_expression_beyond_the_limits_of_re_is_refused(entry: str) -> None:
-    with pytest.raises(ScopeError, match="deny = 're:"):
+    with pytest.raises(SettingError, match="deny = 're:"):
         Scope().extend(deny=[entry])
 
 
 @pytest.mark.filterwarnings("error")
 def test_python_warns_of_no_expression() -> None:
     scope = Scope()
-    with pytest.raises(ScopeError, match=r"deny = 're:\[\[\['"):
+    with pytest.raises(SettingError, match=r"deny = 're:\[\[\['"):
         scope.extend(deny=["re:[[["])
     scope.extend(deny=["re:[[a]x", "re:[a&&b]y"])
     assert scope.refuses("http://c.br/ax", "c.br") == "deny"
 
 
 def test_a_path_that_cannot_exist_is_refused() -> None:
-    with pytest.raises(ScopeError, match="deny = '@"):
+    with pytest.raises(SettingError, match="deny = '@"):
         Scope().extend(deny=["@a\0b"])
 
 

@@ -13,9 +13,9 @@ from scrapy.settings import Settings
 from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
 from webcrawl.__main__ import main
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import reading_from
 from webcrawl.config.check import check, contact_warning, warnings_of
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.scrapysown import unreadable
 from webcrawl.config.table import TABLE, read, typed_settings
 from webcrawl.tools.botpage.keys import new_key

@@ -26,14 +26,15 @@ def default_of(name: str) -> str:
     """A default as users write it; a number with its unit."""
     settings = Settings()
     settings.setmodule(project)
-    value, unit = settings.get(name), TABLE[name].unit
+    value, allowed = settings.get(name), TABLE[name].allowed
+    is_bytes = "bytes" in allowed or name == "DOWNLOAD_MAXSIZE"
     if value is None:
         return "unset"
     if type(value) in (int, float):
         for size, larger in _BYTES:
-            if unit == "bytes" and value and value % size == 0:
+            if is_bytes and value and value % size == 0:
                 return f"{value // size:,} {larger}"
-        return f"{value:,.10g} {unit}".rstrip()
+        return f"{value:,.10g}{' bytes' * is_bytes}{' s' * ('seconds' in allowed)}"
     if isinstance(value, BaseSettings | dict):
         value = [f"{key}: {each}" for key, each in value.items()]
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -12,8 +12,8 @@ from scrapy.settings import Settings
 
 from tests.cases import each_of
 from tests.projectsettings import of_a_crawl
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import processes_from, share_of
-from webcrawl.config.kinds import SettingError
 from webcrawl.extensions.worker import numbered, settings_of
 
 

@@ -73,22 +73,15 @@ class _Failure(NamedTuple):
 def read_server(text: str) -> NameServer:
     """The server of a DNS_SERVERS entry: "8.8.8.8", "127.0.0.1:5353", "::1" or "[::1]:53".
 
-    Raises ValueError, with the allowed forms, for anything else.
+    ValueError for anything else.
     """
     match = re.fullmatch(r"\[([^]]+)\](?::(\d{1,5}))?|([^:]+):(\d{1,5})|([^\]\[]+)", text.strip())
-    try:
-        if not match:
-            raise ValueError(text)
-        address = match[1] or match[3] or match[5]
-        port = int(match[2] or match[4] or 53)
-        ip_address(address)
-        if not 0 < port < 65536:
-            raise ValueError(text)
-    except ValueError:
-        raise ValueError(
-            f"DNS_SERVERS: {text!r} is not an IP address with an optional port, "
-            "such as 8.8.8.8, 127.0.0.1:5353 or [::1]:53"
-        ) from None
+    if match is None:
+        raise ValueError(text)
+    address, port = match[1] or match[3] or match[5], int(match[2] or match[4] or 53)
+    ip_address(address)
+    if not 0 < port < 65536:
+        raise ValueError(text)
     return NameServer(address, port)
 
 

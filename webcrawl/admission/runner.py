@@ -188,10 +188,6 @@ class Admissions:
         ):
             failure.reason = "outage"
 
-    async def suspect(self, lease: Lease) -> None:
-        """Look for an outage, as if the request of `lease` had failed."""
-        await self.outage.is_ours_for_server(lease.host, lease.address, lease.url)
-
     async def _resolve_lease(self, host: str) -> Resolved | Unresolved | Returned:
         began_at = time.monotonic()
         try:

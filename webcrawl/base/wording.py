@@ -1,4 +1,4 @@
-"""Text of a fixed form: escapes for characters of the web, numbers with nouns, sizes, UTC times."""
+"""Text of a fixed form: escapes for characters of the web, faults of settings, sizes, times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 INTERRUPTED: Final = 130  # the exit code that shells have for SIGINT
+
+
+class SettingError(ValueError):
+    """The user's fault: a setting's name, or a command's, its value and what is allowed."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
 
 
 def printable(text: str) -> str:

@@ -165,7 +165,7 @@ class HubSteering:
             if hub != 0:
                 raise ValueError("only hub 0 gives orders")
             _added(self._server.orders, obey.orders)
-        except ValueError as error:  # ScopeError too
+        except ValueError as error:  # SettingError too
             line = "Hub %d has sent orders that are not obeyed: %s"
             logger.error(line, hub, printable(str(error)[:500]))
         else:
@@ -206,7 +206,7 @@ class HubSteering:
     async def _answer(self, hub: int, command: Command) -> None:
         try:
             text = await self._carry_out(hub, command.command, command.arguments)
-        except (SteeringError, ValueError) as error:  # ScopeError too
+        except (SteeringError, ValueError) as error:  # SettingError too
             self._peers.send(hub, Reply(command.number, str(error), is_refused=True))
         else:
             self._peers.send(hub, Reply(command.number, text, is_refused=False))
@@ -238,7 +238,7 @@ class HubSteering:
 
 
 def _added(known: Orders, orders: Orders) -> Orders:
-    """`orders` with the entries that are not known yet. ScopeError as `_check`."""
+    """`orders` with the entries that are not known yet. SettingError as `_check`."""
     before = {*known.allow}, {*known.deny}
     allow = tuple(each for each in dict.fromkeys(orders.allow) if each not in before[0])
     deny = tuple(each for each in dict.fromkeys(orders.deny) if each not in before[1])
@@ -248,6 +248,6 @@ def _added(known: Orders, orders: Orders) -> Orders:
 
 
 def _check(command: str, arguments: Iterable[str]) -> None:
-    """ScopeError if an entry of allow or deny cannot be used, or names a file."""
+    """SettingError if an entry of allow or deny cannot be used, or names a file."""
     for entry in arguments if command in ("allow", "deny") else ():
         check_entry(command, entry)

@@ -23,13 +23,13 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
-from webcrawl.base.wording import INTERRUPTED, counted
+from webcrawl.base.wording import INTERRUPTED, SettingError, counted
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of, try_store
 from webcrawl.config.earlier import prepare_earlier
 from webcrawl.config.fetch import limits_from, try_proxy
-from webcrawl.config.kinds import FREE_PORT, SettingError
-from webcrawl.config.scrapysown import refuse_unreadable, refuse_unusable
+from webcrawl.config.kinds import FREE_PORT
+from webcrawl.config.scrapysown import end_if_any, unreadable, unusable
 from webcrawl.config.table import MOST_USED, TABLE, read
 from webcrawl.crawl.crawl import crawl_of, has_our_scheduler
 from webcrawl.live.listening import bind_loopback
@@ -92,14 +92,14 @@ class CheckedCommand(_Base):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
         given = dict(each.split("=", 1) for each in opts.set if "=" in each)
-        refuse_unreadable(self.settings, given)
+        end_if_any(unreadable(self.settings, given))
         super().process_options(args, opts)
-        refuse_unusable(self.settings)
+        end_if_any(unusable(self.settings))
 
     def crawl_with(self, spider: type[Spider], opts: argparse.Namespace) -> None:
         """Check, crawl, and set the exit code."""
         assert self.settings is not None
-        refuse_unreadable(self.settings, spider.custom_settings)
+        end_if_any(unreadable(self.settings, spider.custom_settings or {}))
         crawler = self._create_crawler(spider)
         end = _check(crawler, opts)
         self.exitcode = self._crawl(crawler, opts) if end is None else end

@@ -18,6 +18,8 @@ from webcrawl.base.wording import INTERRUPTED, needs_extra
 from webcrawl.report.console import discard_output
 
 if TYPE_CHECKING:
+    from webcrawl.tools.command import Command
+
     _Base = ScrapyCommand
 else:  # Scrapy takes each subclass in this package for a command
     _Base = object
@@ -35,7 +37,7 @@ class ToolCommand(_Base):
     extra: str  # of the package, with the libraries of the command
 
     @cached_property
-    def _command(self) -> _Base:
+    def _command(self) -> Command:
         name = self.__module__.rpartition(".")[2]
         try:
             module = import_module(f"webcrawl.tools.{name}.command")
@@ -47,17 +49,17 @@ class ToolCommand(_Base):
             raise SystemExit(2) from None
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
-        command: _Base = module.Command()
+        command: Command = module.Command()
         return command
 
     def syntax(self) -> str:
-        return self._command.syntax()
+        return self._command.arguments
 
     def short_desc(self) -> str:
         return self.summary
 
     def long_desc(self) -> str:
-        return ": ".join(filter(None, (self.summary, self._command.long_desc())))
+        return ": ".join(filter(None, (self.summary, self._command.about)))
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         self._command.settings = self.settings

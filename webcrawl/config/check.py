@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.admission.dns import read_server
-from webcrawl.base.wording import needs_extra
+from webcrawl.base.wording import SettingError, needs_extra
 from webcrawl.config import components
 from webcrawl.config.build import (
     compares_texts,
@@ -38,13 +38,11 @@ from webcrawl.config.fetch import (
     signer_from,
     user_agent_of,
 )
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.names import check_names
 from webcrawl.config.scrapysown import unusable
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import has_our_scheduler
-from webcrawl.scope import ScopeError
 from webcrawl.scope.rules import domain_of, named_host
 
 _OURS = "webcrawl.scheduler.Scheduler"
@@ -73,7 +71,7 @@ def check(settings: BaseSettings) -> list[str]:
     for build in (scope_from, robots_token, rules_from, proxy_from, signer_from):
         try:
             build(settings)
-        except (ScopeError, SettingError) as error:
+        except SettingError as error:
             problems.append(str(error))
     return problems
 

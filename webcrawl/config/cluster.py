@@ -22,6 +22,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
+from webcrawl.base.wording import SettingError
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.addresses import HubAddresses
 from webcrawl.cluster.allhubs import AllHubs
@@ -35,7 +36,6 @@ from webcrawl.cluster.sentcheckpoints import send_checkpoint
 from webcrawl.cluster.several import SeveralHubs
 from webcrawl.config.build import domains_of, hubs_from, job_folder
 from webcrawl.config.check import text_problems
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.languagemodel import language_problems
 from webcrawl.config.table import TABLE, read
 from webcrawl.crawl.crawl import crawl_of

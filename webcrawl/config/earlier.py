@@ -13,8 +13,8 @@ from tempfile import mkdtemp
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import job_folder
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import Crawl
 from webcrawl.warc.earlier import Earlier

@@ -17,7 +17,8 @@ from scrapy.utils.python import without_none_values
 
 from webcrawl.base import openfiles
 from webcrawl.base.textfile import NotAFile, open_file
-from webcrawl.config.kinds import DIRECT, TLS_VERSIONS, SettingError
+from webcrawl.base.wording import SettingError
+from webcrawl.config.kinds import DIRECT, TLS_VERSIONS
 from webcrawl.config.table import read
 from webcrawl.fetch.client import Client
 from webcrawl.fetch.gate import Gate

@@ -14,6 +14,7 @@ from typing import Any
 from scrapy.crawler import Crawler
 
 from webcrawl import __version__
+from webcrawl.base.wording import INTERRUPTED, SettingError
 from webcrawl.cluster.bus import Bus, Refused
 from webcrawl.cluster.claims import (
     Claim,
@@ -29,7 +30,6 @@ from webcrawl.cluster.packets import Brief
 from webcrawl.cluster.records import CrawlRecord
 from webcrawl.config import cluster as config
 from webcrawl.config.build import hubs_from, job_folder
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import Assignment, crawl_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER, JobFolder
@@ -47,7 +47,7 @@ def join(crawler: Crawler) -> dict[str, Any] | int:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             brief = runner.run(_ask(config.bus_from(crawler.settings)))
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except (CrawlEndedError, Refused) as end:
         _say(str(end))
         return 2 if isinstance(end, Refused) else 0
@@ -85,7 +85,7 @@ def claim(crawler: Crawler, arguments: dict[str, Any]) -> int:
         finally:
             job.close()
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except (StoreError, ClaimError) as error:
         print(f"JOBDIR: {error}", file=sys.stderr, flush=True)
         return 1
@@ -97,18 +97,18 @@ def claim(crawler: Crawler, arguments: dict[str, Any]) -> int:
 
 def _claim(crawler: Crawler, jobdir: Path, arguments: dict[str, Any]) -> Claim:
     hubs = hubs_from(crawler.settings)
-    claim = read_claim(jobdir)
-    if claim is None and is_begun(jobdir / FOLDER):
-        claim = Claim("", 0, 1)
-    if claim is None:
+    ours = read_claim(jobdir)
+    if ours is None and is_begun(jobdir / FOLDER):
+        ours = Claim("", 0, 1)
+    if ours is None:
         wanted = config.record_of(crawler, arguments, new_crawl_id())
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             bus = config.bus_from(crawler.settings)
-            claim = runner.run(_claim_on_bus(bus, wanted, claimant_of(jobdir)))
-        write_claim(jobdir, claim)
-    if claim.hubs != hubs:
-        raise SettingError("CLUSTER_HUBS", hubs, f"{claim.hubs}, with which JOBDIR was begun")
-    return claim
+            ours = runner.run(_claim_on_bus(bus, wanted, claimant_of(jobdir)))
+        write_claim(jobdir, ours)
+    if ours.hubs != hubs:
+        raise SettingError("CLUSTER_HUBS", hubs, f"{ours.hubs}, with which JOBDIR was begun")
+    return ours
 
 
 async def _claim_on_bus(bus: Bus, wanted: CrawlRecord, claimant: str) -> Claim:

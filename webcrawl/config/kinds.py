@@ -46,13 +46,6 @@ FREE_PORT = 1  # LIVE: any port that is free
 PROCESSES_MAX = 64  # each takes some 70 MB, and one core keeps one or two of them busy
 
 
-class SettingError(ValueError):
-    """The user's fault: a setting's name, its value and what is allowed."""
-
-    def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
-
-
 class NotAllowed(ValueError):  # noqa: N818  (its text is what is allowed)
     """A value that cannot be used. Its text: the allowed values, as far as they explain it."""
 
@@ -69,12 +62,10 @@ class Kind(NamedTuple):
 
     typed -- returns the value with its type; raises one of FAULTS if it cannot be used
     allowed -- the error line, unless `typed` raises NotAllowed
-    unit -- "s" or "bytes"; for the documentation
     """
 
     typed: Callable[[Any], object]
     allowed: str
-    unit: str = ""
 
     def problem(self, value: object) -> str:
         """What is allowed in place of `value`; "" if it can be used."""
@@ -105,7 +96,7 @@ def where(test: Callable[[Any], object]) -> Callable[[Any], Any]:
     return same
 
 
-def whole(least: int, unit: str = "", *, most: int | None = None) -> Kind:
+def whole(least: int, *, most: int | None = None) -> Kind:
     """A whole number from `least` to `most`."""
 
     def typed(value: Any) -> int:
@@ -115,7 +106,7 @@ def whole(least: int, unit: str = "", *, most: int | None = None) -> Kind:
         return number
 
     allowed = f"{least} or more" if most is None else f"{least:,} to {most:,}"
-    return Kind(typed, f"a whole number, {allowed}", unit)
+    return Kind(typed, f"a whole number, {allowed}")
 
 
 def seconds(least: float = 0) -> Kind:
@@ -126,10 +117,10 @@ def seconds(least: float = 0) -> Kind:
             raise ValueError
         return float(value)
 
-    return Kind(typed, f"a number of seconds, {least} or more", "s")
+    return Kind(typed, f"a number of seconds, {least} or more")
 
 
-NUMBER = Kind(seconds().typed, "a number, 0 or more")  # finite, without a unit
+NUMBER = Kind(seconds().typed, "a number, 0 or more")  # finite
 
 
 _SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])B?)?", re.IGNORECASE)
@@ -153,7 +144,7 @@ def size(least: int) -> Kind:
         return size_bytes
 
     units = "with K, M, G or T for 10^3 to 10^12"
-    return Kind(typed, f"a number of bytes, {least} or more; {units}", "bytes")
+    return Kind(typed, f"a number of bytes, {least} or more; {units}")
 
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhdw]?)")
@@ -376,7 +367,6 @@ SIZE = size(0)
 DURATION = Kind(
     _duration,
     "a time above 0: seconds, or a number with s, m, h, d or w (seconds to weeks), such as 28d",
-    "s",
 )
 FOLDER = Kind(where(_is_writable), "a folder that can be written")
 FOLDER_OR_UNSET = Kind(where(lambda value: not value or _is_writable(value)), FOLDER.allowed)

@@ -13,8 +13,8 @@ from typing import Final
 
 from scrapy.settings import BaseSettings
 
-from webcrawl.base.wording import needs_extra
-from webcrawl.config.kinds import LANGUAGE_MODEL, SettingError
+from webcrawl.base.wording import SettingError, needs_extra
+from webcrawl.config.kinds import LANGUAGE_MODEL
 from webcrawl.config.table import read
 
 _MORE_BYTES: Final = 1 << 30  # of memory, beside the model

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.textfile import NotAFile, read_text
-from webcrawl.config.kinds import SIZE, USER_AGENT, Kind, NotAllowed, SettingError, seconds, whole
+from webcrawl.base.wording import SettingError
+from webcrawl.config.kinds import SIZE, USER_AGENT, Kind, NotAllowed, seconds, whole
 from webcrawl.fetch.requesthead import is_name, is_set_by_client, one_line
 from webcrawl.parse.robots import product_token
 from webcrawl.scope.hostrules import Auth, HostRule, Values, values_of

@@ -1,8 +1,8 @@
 """Scrapy's own settings that only Scrapy's code reads, and their allowed values.
 
-A wrong one would be a traceback of Scrapy. `check` looks at them with the settings of the table,
-and `refuse_unusable` looks at them earlier: before Scrapy opens the log and loads the event loop.
-`refuse_unreadable` looks at settings before Scrapy reads them at all.
+A wrong one would be a traceback of Scrapy. `check` looks at them with the settings of the table;
+the commands do so earlier too, before Scrapy opens the log and loads the event loop, and look for
+`unreadable` ones before Scrapy reads any setting.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scrapy.settings import BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.kinds import (
     BOOL,
     TLS_VERSION,
     Kind,
     NotAllowed,
-    SettingError,
     seconds,
     where,
     whole,
@@ -63,10 +63,6 @@ def _are_modules(value: Any) -> bool:
     return all(find_spec(name.strip()) for name in names)
 
 
-def _are_mappings(values: Iterable[Any]) -> bool:
-    return all(isinstance(each, Mapping) for each in values)
-
-
 _PATH_OF_CLASS: Final = "the import path of a class"
 _KINDS: Final = {
     **{
@@ -102,7 +98,7 @@ _KINDS: Final = {
         where(_are_modules), "import paths of modules, with commas between them"
     ),
     "FEEDS": Kind(
-        where(lambda value: not value or _are_mappings(value.values())),
+        where(lambda value: not value or all(isinstance(each, Mapping) for each in value.values())),
         "a dictionary of dictionaries",
     ),
 }
@@ -160,7 +156,9 @@ def unusable(settings: BaseSettings) -> Iterator[str]:
 
 
 def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each value that is no dictionary, of a setting that is one. "" is empty."""
+    """One line for each of the values `given`, by a command line or a spider, that Scrapy cannot
+    read: no dictionary, of a setting that is one. "" is empty.
+    """
     for name, value in given.items():
         if value != "" and isinstance(settings.get(name), BaseSettings):
             try:
@@ -171,19 +169,8 @@ def unreadable(settings: BaseSettings, given: Mapping[str, Any]) -> Iterator[str
                 yield str(SettingError(name, value, "a dictionary; on the command line as JSON"))
 
 
-def refuse_unreadable(settings: BaseSettings, given: Mapping[str, Any] | None) -> None:
-    """End the command if Scrapy cannot read settings of its command line, or of a spider, with a
-    line for each.
-    """
-    _refuse(unreadable(settings, given or {}))
-
-
-def refuse_unusable(settings: BaseSettings) -> None:
-    """End the command if one of these settings cannot be used, with a line for each."""
-    _refuse(unusable(settings))
-
-
-def _refuse(problems: Iterable[str]) -> None:
+def end_if_any(problems: Iterable[str]) -> None:
+    """End the command with a line for each of the `problems`, if there are any."""
     if lines := list(problems):
         print(*lines, sep="\n", file=sys.stderr)
         raise SystemExit(2)

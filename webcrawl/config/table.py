@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config import kinds
-from webcrawl.config.kinds import BOOL, FAULTS, Kind, SettingError, one_of, seconds, whole
+from webcrawl.config.kinds import BOOL, FAULTS, Kind, one_of, seconds, whole
 from webcrawl.frontier.orderings import ORDERINGS
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ TABLE: dict[str, Kind] = {
     "CLUSTER_CHECKPOINTS": kinds.FOLDER_OR_UNSET,
     "CLUSTER_SHARED_ADDRESSES": kinds.PREFIXES,
     "DOWNLOAD_TIMEOUT": seconds(0.001),
-    "DOWNLOAD_MAXSIZE": whole(0, "bytes"),
+    "DOWNLOAD_MAXSIZE": whole(0),
     "DOWNLOAD_VERIFY_CERTIFICATES": BOOL,
     "PROXY": kinds.PROXY,
     "DNS_SERVERS": kinds.DNS_SERVERS,

@@ -12,8 +12,8 @@
 - `steering`: the commands for a running crawl; `keptcommands`: those that its next run obeys
 """
 
-from webcrawl.crawl.crawl import Crawl, crawl_of
-from webcrawl.crawl.page_fetch import PageFetch, RequestState, state_of
+from webcrawl.crawl.crawl import crawl_of
+from webcrawl.crawl.page_fetch import state_of
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
 
-__all__ = ["Crawl", "PageFetch", "PageFetchMiddleware", "RequestState", "crawl_of", "state_of"]
+__all__ = ["PageFetchMiddleware", "crawl_of", "state_of"]

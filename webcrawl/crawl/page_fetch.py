@@ -33,12 +33,13 @@ class PageFetch:
     """One PAGE lease in the engine. Made by the scheduler; `done` once its lease is given back."""
 
     __slots__ = (
-        *("begun_at", "done", "errback", "exchange", "is_cut", "items_open", "lease"),
+        *("begun_at", "done", "errback", "exchange", "is_cut", "items_open", "lease", "link"),
         *("links", "logged", "page", "request", "requisites", "settled", "share", "unarchived"),
     )
 
     def __init__(self, lease: Lease, begun_at: float = 0.0) -> None:
         self.lease = lease
+        self.link: Link = lease.link  # type: ignore[assignment]  # a PAGE lease has one
         self.begun_at = begun_at  # monotonic
         self.is_cut = False  # ended as a time-out, since the target waits for it
         self.request: Request | None = None  # the one made for the lease, until it is done
@@ -162,8 +163,8 @@ def strip(request: Request) -> Request:
     if not isinstance(meta.get(META_KEY), RequestState):
         return request
     page_fetch = meta[META_KEY].page_fetch
-    link = page_fetch.lease.link if page_fetch is not None else None
-    if link is not None and not link.payload:  # a page's URL is canonical; the copy's may not be
+    if page_fetch is not None and not page_fetch.link.payload:
+        # A page's URL is canonical; the copy's may not be.
         ours = (META_KEY, "verbatim_url")
         return request.replace(meta={key: meta[key] for key in meta if key not in ours})
     original = page_fetch.request if page_fetch is not None else None

@@ -52,14 +52,11 @@ class PageFetchMiddleware:
         return middleware
 
     @classmethod
-    def is_on(cls, crawler: Crawler) -> bool:
-        return any(isinstance(each, cls) for each in crawler.engine.scraper.spidermw.middlewares)
+    def problem_in(cls, crawler: Crawler) -> str:
+        """The problem, if this middleware is off or another one stands before it; else "".
 
-    @classmethod
-    def hidden_in(cls, crawler: Crawler) -> str:
-        """The problem, if another middleware stands before this one; else "".
-
-        It might drop an item that this one waits for, and the page would never end.
+        The other one might drop an item that this one waits for, and the page would never end. A
+        script may also have switched off `StartCheck`, which refuses a crawl without this one.
         """
         before = ""
         for middleware in crawler.engine.scraper.spidermw.middlewares:
@@ -67,7 +64,7 @@ class PageFetchMiddleware:
                 return f"SPIDER_MIDDLEWARES: {before} stands before {NAME}: 0" if before else ""
             if hasattr(middleware, "process_spider_output"):
                 before = before or global_object_name(type(middleware))
-        return ""
+        return "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
 
     @cached_property
     def _keeper(self) -> CrawlScheduler:
@@ -78,19 +75,16 @@ class PageFetchMiddleware:
         page_fetch = page_fetch_of(response.request)
         if page_fetch is None:
             return
-        link = page_fetch.lease.link
-        if link is None:
-            return
         self._page_fetches[response] = page_fetch
         exchange = page_fetch.exchange = exchange_of(response)
         exchange.wall = wall_of(exchange.status, exchange.head, exchange.payload)
-        if not link.payload:
+        if not page_fetch.link.payload:
             if exchange.reconstructed and not self._wants(exchange.status, exchange.headers):
                 exchange.body_skipped = True  # as the download handler sets it
                 response.flags.append("content_type_dropped")
             return
         outcome = answered(page_fetch, response)
-        if isinstance(outcome, Fetched) and self._keeper.comes_again(link, outcome):
+        if isinstance(outcome, Fetched) and self._keeper.comes_again(page_fetch.link, outcome):
             raise AskedAgain(outcome)
 
     async def process_spider_output(
@@ -101,13 +95,11 @@ class PageFetchMiddleware:
             async for output in result:
                 yield output
             return
-        link = page_fetch.lease.link
-        assert link is not None
         found = self._keeper.page_found
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    output = _at_depth(output, link.depth + 1, response)
+                    output = _at_depth(output, page_fetch.link.depth + 1, response)
                 elif output is not None:  # Scrapy ignores None, without a signal
                     if isinstance(output, Page) and not await found(page_fetch, output):
                         return

@@ -5,7 +5,3 @@
 - `places`: which records of the archive have a line.
 - `files`: the files of the lines, bound to the commits of the frontier.
 """
-
-from webcrawl.crawllog.files import CrawlLog, LogError
-
-__all__ = ["CrawlLog", "LogError"]

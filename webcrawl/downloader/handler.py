@@ -74,7 +74,6 @@ from webcrawl.fetch.exchange import (
 from webcrawl.fetch.http1 import Headers as WireHeaders
 from webcrawl.fetch.http1 import content_length
 from webcrawl.fetch.mediatypes import Wants
-from webcrawl.fetch.proxy import Proxy
 from webcrawl.fetch.request import FetchRequest, Limits
 from webcrawl.fetch.requesthead import (
     UnsendableError,
@@ -170,7 +169,7 @@ class DownloadHandler(BaseDownloadHandler):
             note(request, exchange=None, failure=None)
         if lease is not None and lease.refused:
             raise refusal(lease)
-        if meta.get("proxy") and self.proxy is None:
+        if meta.get("proxy") and self._client.proxy is None:  # else that of the whole crawl is used
             try:
                 _make_sendable(request)
             except UnsendableError as problem:
@@ -205,11 +204,6 @@ class DownloadHandler(BaseDownloadHandler):
         if own and not stopped:
             self._bodies.judge(request, exchange)
         return _response(exchange, stopped)
-
-    @property
-    def proxy(self) -> Proxy | None:
-        """The proxy of the whole crawl. With it, a Request's own `meta["proxy"]` is not used."""
-        return self._client.proxy
 
     async def close(self) -> None:
         await self._client.close()
@@ -299,7 +293,7 @@ class DownloadHandler(BaseDownloadHandler):
             raise UnsupportedURLSchemeError(str(error)) from None
         if self._crawl.admissions is not None:
             return await self._crawl.admissions.address(host)
-        return await system_address(host) if self.proxy is None else ""
+        return await system_address(host) if self._client.proxy is None else ""
 
     def _values(self, request: Request, lease: Lease | None) -> Values:
         """What the rules (RULES) set for the host that is asked."""
@@ -485,10 +479,10 @@ def _flags(exchange: Exchange, stopped: StopDownload | None) -> list[str]:
     return []
 
 
-def _scrapy_headers(pairs: WireHeaders) -> Headers:
-    """`Headers(pairs)`, in a third of the time."""
+def _scrapy_headers(wire_headers: WireHeaders) -> Headers:
+    """`Headers(wire_headers)`, in a third of the time."""
     values: dict[bytes, list[bytes]] = {}
-    for name, value in pairs:
+    for name, value in wire_headers:
         key = name.title()
         if key in values:
             values[key].append(value)

@@ -11,9 +11,8 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.base.wording import utc_now
+from webcrawl.base.wording import SettingError, utc_now
 from webcrawl.config.build import leads_crawl
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of, end_crawl, refuse, report_error
 from webcrawl.extensions.processes import add_counts
 from webcrawl.frontier.disk.frontier import LocalFrontier

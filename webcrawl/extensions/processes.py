@@ -23,8 +23,8 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import domains_of, is_debugging, processes_from
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import (
     FATAL_ERROR_STAT,
     Assignment,

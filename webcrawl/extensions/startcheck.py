@@ -16,9 +16,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import is_debugging, is_worker
 from webcrawl.config.check import contact_warning, domain_warnings, problems_of, warnings_of
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.names import check_names
 from webcrawl.config.table import TABLE
 from webcrawl.crawl.crawl import crawl_of

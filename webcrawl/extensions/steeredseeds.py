@@ -30,7 +30,7 @@ async def put_seeds(
                 if is_ending():
                     said = _said(counts, has_caps)
                     raise SteeringError(f"the crawl is ending: {said}; the rest is lost")
-                accepted, in_scope = await scheduler.add_seeds(urls)
+                accepted, in_scope = await scheduler.put_seeds(urls)
                 counts["added"] += accepted
                 counts["known"] += in_scope - accepted
                 counts["outside"] += len(urls) - in_scope

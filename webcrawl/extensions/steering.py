@@ -20,7 +20,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.base.wording import counted, utc_now
+from webcrawl.base.wording import SettingError, counted, utc_now
 from webcrawl.config.build import CLOSE_GRACE_S, leads_crawl
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -32,7 +32,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders, SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
-from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope import Scope
 from webcrawl.scope.rules import entries_of, named_host
 from webcrawl.spiders.broad import in_daemon
 
@@ -113,7 +113,7 @@ class SteeringExtension:
         if command in ("allow", "deny"):
             try:
                 arguments = await in_daemon(partial(_entries, command, arguments))
-            except ScopeError as error:
+            except SettingError as error:
                 raise SteeringError(str(error)) from None
         if self._hub is not None:
             return await self._hub.do(command, arguments, by)
@@ -350,19 +350,19 @@ def _sent_before(unanswered: int) -> str:
 
 
 def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
-    """The entries of an `allow` or a `deny`, those of `@files` too. ScopeError."""
+    """The entries of an `allow` or a `deny`, those of `@files` too. SettingError."""
     entries = tuple(
         f"re:{entry}" if entry.startswith("@") else entry  # a line of a file names no file
         for argument in arguments
         for entry in entries_of(command, _hosts_with_commas(argument))
     )
     if not entries:
-        raise ScopeError(command, " ".join(arguments), "at least one host or expression")
+        raise SettingError(command, " ".join(arguments), "at least one host or expression")
     Scope().extend(**{command: entries})
     for entry in entries:
         # JSON and file names may have surrogates, which a message to another process cannot hold.
         if any("\ud800" <= each <= "\udfff" for each in entry):
-            raise ScopeError(command, entry, "valid Unicode")
+            raise SettingError(command, entry, "valid Unicode")
     return entries
 
 

@@ -24,8 +24,8 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.settings import Settings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import share_of
-from webcrawl.config.kinds import SettingError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.scrapy_private import refuse_to_start
 from webcrawl.hub.client import RemoteFrontier

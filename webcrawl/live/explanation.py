@@ -40,7 +40,7 @@ class Known(NamedTuple):
 def explained(settings: BaseSettings, frontier: Inspection, url: str) -> list[str]:
     """Canonical `url`, then all that decides about it, a line each. O(URLs queued of its host).
 
-    StoreError; ScopeError and SettingError if a file cannot be read.
+    StoreError; SettingError if a file cannot be read.
     """
     lines, values = of_rules(settings, url)
     known = known_of(frontier, url, values)
@@ -83,7 +83,7 @@ def of_scope(
     """One line with the reason if `url` is out of scope; else an empty list.
 
     `steered` has the commands of `scrapy ctl`, `domains` are the spider's `allowed_domains`. Reads
-    the lists of the settings again: ScopeError if a file of them cannot be read.
+    the lists of the settings again: SettingError if a file of them cannot be read.
     """
     scope, steered = scope_from(settings, domains), steered or Steered()
     scope.extend(steered.allow, steered.deny)

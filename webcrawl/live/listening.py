@@ -6,14 +6,12 @@ import os
 import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from twisted.internet import unix
 from twisted.internet.error import CannotListenError
 
 from webcrawl.live.client import SOCKET, address_of
-
-LOOPBACK: Final = "127.0.0.1"
 
 
 def listen_unix(jobdir: Path, factory: Any, opened: ExitStack) -> Any:
@@ -65,7 +63,7 @@ def bind_loopback(port: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT
-        made.bind((LOOPBACK, port))
+        made.bind(("127.0.0.1", port))
         made.listen()  # two sockets may be bound to one port, but not listen
         made.setblocking(False)
     except OSError:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from scrapy.crawler import Crawler
 
-from webcrawl.config.kinds import SettingError
+from webcrawl.base.wording import SettingError
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.crawl.steering import SteeringError
 from webcrawl.frontier.buckets import hub_of
@@ -22,7 +22,6 @@ from webcrawl.live.explanation import explained_by_crawl
 from webcrawl.live.metrics import exposition
 from webcrawl.live.snapshot import Snapshots
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import ScopeError
 
 SNAPSHOT_S: Final = 1.0
 EXPLANATIONS_MAX: Final = 8  # at a time
@@ -98,7 +97,7 @@ class LiveCrawl:
         self._explaining += 1
         try:
             return await explained_by_crawl(self._crawler.settings, local, url)
-        except (StoreError, ScopeError, SettingError) as error:
+        except (StoreError, SettingError) as error:
             raise RefusalError(503, one_line(str(error))) from None
         finally:
             self._explaining -= 1

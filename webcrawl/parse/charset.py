@@ -66,6 +66,14 @@ def decode(payload: bytes, charset: str) -> str:
     return text.removeprefix("\ufeff")
 
 
+def utf8_or_latin1(text: bytes) -> str:
+    """A text without a name of its encoding, as in a header."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
 def in_ascii_superset(payload: bytes, charset: str) -> tuple[bytes, str]:
     """`payload` and its charset so that markup can be found as bytes: in UTF-8 if need be."""
     if charset in ("utf-16le", "utf-16be", "iso-2022-jp"):

@@ -102,7 +102,7 @@ def reader(names: str) -> Callable[[bytes], RobotsRules]:
     """A function from the body of a robots.txt to its rules for `names`, one or several."""
     if "," in names:
         return partial(joint_rules, names=names)
-    return partial(RobotsRules.parse, product_token=names)
+    return partial(RobotsRules.parse, token=names)
 
 
 def read_rules(row: bytes) -> RobotsRules:

@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
+from webcrawl.parse.charset import utf8_or_latin1
 from webcrawl.parse.robots import RobotsParser, readable
 
 SIGNALS_MAX: Final = 16
@@ -83,7 +84,7 @@ def header_signals(headers: Iterable[tuple[bytes, bytes]]) -> Lines:
     The names are in lower case.
     """
     return [
-        f"{_HEADERS[name]}: {_printable(_decoded(said))}"
+        f"{_HEADERS[name]}: {_printable(utf8_or_latin1(said))}"
         for name, value in headers
         if name in _HEADERS
         for said in ((value,) if name != b"link" else _licenses(value))
@@ -135,7 +136,7 @@ def robots_signals(body: bytes, names: str) -> tuple[str, ...]:
     said = dict.fromkeys(parser.said)
     for token in tokens:
         said |= dict.fromkeys(parser.group(token).said)
-    return tuple(bounded(f"{name}: {_printable(_decoded(value))}" for name, value in said))
+    return tuple(bounded(f"{name}: {_printable(utf8_or_latin1(value))}" for name, value in said))
 
 
 def meta_directives(metas: Iterable[Meta], agents: Collection[str]) -> set[str]:
@@ -164,13 +165,6 @@ def header_directives(x_robots_tag: str, agents: Collection[str]) -> set[str]:
             if for_us and (word := directive.strip().lower()) in _DIRECTIVES:
                 found.add(word)
     return found
-
-
-def _decoded(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 def _printable(text: str) -> str:

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
+from webcrawl.parse.charset import utf8_or_latin1
 from webcrawl.parse.links import Markup
 
 # Bytes that go into zlib and come out of it, of all object streams together: 60 ms at most, and for
@@ -87,7 +88,7 @@ def _found_in(data: bytes) -> list[str]:
         else:
             digits = re.sub(rb"\s", b"", match[2])
             text = bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
-        href = text.decode("latin-1") if not _is_utf8(text) else text.decode()
+        href = utf8_or_latin1(text)
         if href[:8].lower().startswith(("http://", "https://")):  # others need the file's base
             hrefs.append(href)
     return hrefs
@@ -99,11 +100,3 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
     if octal:
         return bytes((int(octal, 8) & 0xFF,))
     return b"" if line_end else _NAMED.get(character, character)
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

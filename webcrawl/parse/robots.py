@@ -113,15 +113,15 @@ class RobotsRules(Struct, frozen=True, array_like=True, gc=False, tag=True):
     sitemaps: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, body: bytes, product_token: str) -> Self:
-        """The rules for `product_token`: its own groups merged, else those of "*". Never fails.
+    def parse(cls, body: bytes, token: str) -> Self:
+        """The rules for a product token: its own groups merged, else those of "*". Never fails.
 
         O(body), of which MAX_BODY_BYTES are read.
         """
-        parser = RobotsParser(product_token)
+        parser = RobotsParser(token)
         for line in readable(body).splitlines():
             parser.feed(line)
-        group = parser.group(product_token)
+        group = parser.group(token)
         if group.has_too_many:
             return cls(DISALLOW_ALL.literals, "", group.crawl_delay_s)
         rules = group.rules()
@@ -311,20 +311,20 @@ class RulePlace(NamedTuple):
     agent: str  # of the group: our product token, or "*"
 
 
-def place_of(rule: str, body: bytes, product_token: str) -> RulePlace | None:
+def place_of(rule: str, body: bytes, token: str) -> RulePlace | None:
     """The first line of `body` that gives `rule`, a value of `RobotsRules.deciding`.
 
     None for a rule that stands on no line: that of a robots.txt with too many wildcards. O(body).
     """
     lines = readable(body).splitlines()
-    whole, parser = RobotsParser(product_token), RobotsParser(product_token)
+    whole, parser = RobotsParser(token), RobotsParser(token)
     for line in lines:
         whole.feed(line)
-    is_named = whole.names(product_token)
-    agent = product_token if is_named else "*"
+    is_named = whole.names(token)
+    agent = token if is_named else "*"
     for number, line in enumerate(lines, 1):
         parser.feed(line)
-        group = parser.own(product_token) if is_named else parser.everyone
+        group = parser.own(token) if is_named else parser.everyone
         if rule in group.literals or rule in group.wildcards:
             return RulePlace(number, line.decode("utf-8", "backslashreplace").strip(), agent)
     return None

@@ -20,9 +20,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import is_debugging, leads_machine, warc_folder
 from webcrawl.config.earlier import open_earlier_of
-from webcrawl.config.kinds import SettingError
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of, end_crawl, refuse, report_error
 from webcrawl.crawl.outcomes import NotArchived

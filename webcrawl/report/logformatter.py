@@ -48,11 +48,10 @@ class LogFormatter(logformatter.LogFormatter):
         page_fetch = page_fetch_of(request)
         if page_fetch is None:
             return super().crawled(request, response, spider)
-        link = page_fetch.lease.link
-        if not self._verbose or link is None or _makes_page(spider, request, response):
+        if not self._verbose or _makes_page(spider, request, response):
             return None  # the record of its Page has more details
         page_fetch.logged = True
-        return _answer_line(link, response, state_of(request).exchange)
+        return _answer_line(page_fetch.link, response, state_of(request).exchange)
 
     def scraped(  # type: ignore[override]
         self, item: Any, response: Response | Failure | None, spider: Spider

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from scrapy.crawler import Crawler
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config import build
 from webcrawl.config.table import read
 from webcrawl.crawl.crawl import crawl_of
@@ -20,7 +21,7 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.hub.client import RemoteFrontier
 from webcrawl.hub.server import FrontierServer
 from webcrawl.hub.wire import Orders
-from webcrawl.scope import Scope, ScopeError
+from webcrawl.scope import Scope
 from webcrawl.scope.hostrules import HostRules
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ def open_frontier(crawler: Crawler, scope: Scope, rules: HostRules | None) -> Op
             grace_s=build.CLOSE_GRACE_S + _END_S,
         )
         frontier.orders = orders = _obey(frontier.local.commands, frontier, scope)
-    except (StoreError, ScopeError) as error:
+    except (StoreError, SettingError) as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), f"JOBDIR: {error}")
     except LogError as error:
         return Opened(LocalFrontier(None, in_memory=True), Orders(), str(error))

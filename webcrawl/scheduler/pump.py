@@ -90,7 +90,7 @@ class Pump:
         self._pages_counted = 0  # this process's part of `stage_under_way`
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._suspicion: asyncio.Task[None] | None = None  # of an outage
+        self._suspicion: asyncio.Task[bool] | None = None  # of an outage
         self._closing_at = 0.0  # when closing began; 0.0 before
         self._fetches_counted = 0  # this process's part of `counters.under_way`
         self._outage_counted_s = 0.0  # its part of `counters.outage_s`
@@ -309,7 +309,8 @@ class Pump:
             return
         if self._outage.is_silent(now):
             waiting = next(iter(self.under_way)).lease
-            self._suspicion = asyncio.create_task(self._admissions.suspect(waiting))
+            look = self._outage.is_ours_for_server(waiting.host, waiting.address, waiting.url)
+            self._suspicion = asyncio.create_task(look)
 
     def _drop_orphans(self, in_engine: set[Request]) -> None:
         """Give back the leases of Requests that a middleware has replaced by another."""

@@ -284,11 +284,7 @@ class Scheduler(BaseScheduler):
 
     # Called by the spider and for page fetches
 
-    async def put_seeds(self, urls: Iterable[str]) -> int:
-        """Put canonical URLs as seeds; the number of those that were new and in scope."""
-        return (await self.add_seeds(urls))[0]
-
-    async def add_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
+    async def put_seeds(self, urls: Iterable[str]) -> tuple[int, int]:
         """Put canonical URLs as seeds: how many were new, and how many in scope."""
         seeds = self._outlinks.of_seeds(urls)
         try:
@@ -305,9 +301,7 @@ class Scheduler(BaseScheduler):
         Yields to the event loop between slices, since a page may have 750,000 links. False if the
         crawl must end before all are kept: then the next run fetches the page again.
         """
-        link = page_fetch.lease.link
-        assert link is not None
-        counters = self.counters
+        link, counters = page_fetch.link, self.counters
         counters.links += page.links_found
         page_fetch.page = page
         if page.status in self._policy.retry_codes and page.exchange is not None:
@@ -350,8 +344,7 @@ class Scheduler(BaseScheduler):
             counters.page_bytes += outcome.size_bytes
             counters.fetch_s += outcome.took_s
             counters.count_stage("page", outcome.took_s)
-        link = page_fetch.lease.link
-        assert link is not None
+        link = page_fetch.link
         if link.payload and not self.comes_again(link, outcome):
             self._users.ended(link)
         self._pump.end(page_fetch, outcome)
@@ -374,7 +367,7 @@ class Scheduler(BaseScheduler):
         self._robots_before = self.counters.robots.total()
         if self.problem:
             refuse(self._crawler, "frontier_error", self.problem)
-        if problem := PageFetchMiddleware.hidden_in(self._crawler):
+        if problem := PageFetchMiddleware.problem_in(self._crawler):
             refuse(self._crawler, "settings_error", problem)
         self._pump.start()
 
@@ -403,8 +396,8 @@ class Scheduler(BaseScheduler):
         """Make a run without any answered page an error, even if a user stopped it."""
         local = self.frontier.local
         seeds = (local and local.failed_seeds) or self._pump.failures[:FAILURES_MAX]
-        failed = ", ".join(f"{name} ({reason})" for name, reason in seeds)
-        problem = f"not one page was answered in this run; the first seeds that failed: {failed}"
+        named = ", ".join(f"{name} ({reason})" for name, reason in seeds)
+        problem = f"not one page was answered in this run; the first seeds that failed: {named}"
         report_error(self._crawler, problem)
 
     def _log_urls_left(self) -> None:
@@ -422,8 +415,7 @@ class Scheduler(BaseScheduler):
 
     def _request(self, page_fetch: PageFetch) -> Request:
         """The Request for a lease: a new one, or the user's own."""
-        lease, link = page_fetch.lease, page_fetch.lease.link
-        assert link is not None
+        lease, link = page_fetch.lease, page_fetch.link
         if not link.payload:
             meta = {"depth": link.depth, "verbatim_url": True}  # the URL is canonical
             request = Request(lease.url, errback=self._errback, meta=meta, dont_filter=True)
@@ -444,8 +436,7 @@ class Scheduler(BaseScheduler):
         if page_fetch is None:
             return None
         outcome = failed(page_fetch.lease, request, failure.value, time.monotonic())
-        link = page_fetch.lease.link
-        assert link is not None
+        link = page_fetch.link
         if not link.payload:
             self.finish(page_fetch, outcome)
             return None

@@ -51,8 +51,6 @@ class SlowPages:
 
 def _is_slow(page_fetch: PageFetch, now: float, slow_s: float) -> bool:
     """Whether `page_fetch` has no answer yet, and a first try would be slow after `slow_s`."""
-    link = page_fetch.lease.link
-    assert link is not None
-    slow_s *= _LONGER_TIMES ** min(link.retries, _RETRIES_MAX)
+    slow_s *= _LONGER_TIMES ** min(page_fetch.link.retries, _RETRIES_MAX)
     is_open = page_fetch.exchange is None and not page_fetch.is_cut
     return is_open and page_fetch.begun_at < now - slow_s

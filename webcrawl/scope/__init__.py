@@ -4,7 +4,7 @@ Read in this order: `rules` (suffixes, deny and allow lists, ports of other prot
 (endless paths), `hostrules` (other values for some hosts).
 """
 
-from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, ScopeError, refused_ports
+from webcrawl.scope.rules import HostsAndPatterns, Rule, Scope, refused_ports
 from webcrawl.scope.traps import SEQUENCE_MAX, PathLimits, is_numbered
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "PathLimits",
     "Rule",
     "Scope",
-    "ScopeError",
     "is_numbered",
     "refused_ports",
 ]

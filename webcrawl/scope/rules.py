@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from webcrawl.base.textfile import read_text
+from webcrawl.base.wording import SettingError
 from webcrawl.parse.urls import canonicalize, host_of, port_of
 
 Rule = Callable[[str, str], str]  # (url, host) -> the reason of a refusal, or ""
@@ -51,13 +52,6 @@ _DATABASES: Final = (3306, 5432, 6379, 11211, 27017)
 def refused_ports(allowed: Iterable[int] = ()) -> frozenset[int]:
     """The ports that get no request; `allowed` is ALLOW_PORTS."""
     return frozenset((*_BAD_PORTS, *_DATABASES)).difference(allowed)
-
-
-class ScopeError(ValueError):
-    """The user's fault: a setting's name, its value and the allowed values."""
-
-    def __init__(self, name: str, value: str, allowed: str) -> None:
-        super().__init__(f"{name} = {value!r} cannot be used: {allowed}")
 
 
 class Scope:
@@ -90,7 +84,7 @@ class Scope:
         self._suffixes = frozenset(_suffix(suffix) for suffix in suffixes)
         self._allowed = HostsAndPatterns(allow := list(allow), "SCOPE_ALLOW")
         if allow and not self._allowed.has_any:  # otherwise an empty file would allow the whole web
-            raise ScopeError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
+            raise SettingError("SCOPE_ALLOW", ",".join(allow), "at least one host or expression")
         self.domains = list(domains)  # as the spider has them
         self._users_rules = list(rules)
         self._rules = self._rules_that_refuse()
@@ -101,7 +95,7 @@ class Scope:
         return bool(self._suffixes or self._allowed.has_any or self.domains)
 
     def extend(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
-        """Add entries to `allowed_too` and to `denied`. ScopeError; then nothing has changed."""
+        """Add entries to `allowed_too` and to `denied`. SettingError; then nothing has changed."""
         allow, deny = list(allow), list(deny)
         HostsAndPatterns(deny, "deny")  # both are checked before one is changed
         self.allowed_too.add(allow, "allow")
@@ -177,16 +171,16 @@ def entries_of(setting: str, entries: Iterable[str]) -> Iterator[str]:
             try:
                 lines = read_text(Path(entry[1:])).splitlines()
             except (OSError, ValueError) as error:  # a NUL in the path, or not UTF-8
-                raise ScopeError(
+                raise SettingError(
                     setting, entry, f"@ and the path of a UTF-8 text file: {error}"
                 ) from None
         yield from (line for line in map(str.strip, lines) if line and line[0] != "#")
 
 
 def check_entry(setting: str, entry: str) -> None:
-    """ScopeError if `entry` cannot be used. One of another process: it may not name a file."""
+    """SettingError if `entry` cannot be used. One of another process: it may not name a file."""
     if entry.strip().startswith("@"):
-        raise ScopeError(setting, entry, "a host or expression, and no file")
+        raise SettingError(setting, entry, "a host or expression, and no file")
     HostsAndPatterns([entry], setting)
 
 
@@ -200,7 +194,7 @@ class HostsAndPatterns:
         self.add(entries, setting)
 
     def add(self, entries: Iterable[str], setting: str) -> None:
-        """Add `entries` of `setting`. ScopeError; then nothing has changed. O(all entries)."""
+        """Add `entries` of `setting`. SettingError; then nothing has changed. O(all entries)."""
         hosts, patterns = set(self._hosts), list(self._patterns)
         for entry in entries_of(setting, entries):
             if host := named_host(entry):
@@ -234,7 +228,9 @@ def _is_under(host: str, hosts: frozenset[str]) -> bool:
 def _suffix(suffix: str) -> str:
     host = named_host(suffix.strip())
     if not host:
-        raise ScopeError("SCOPE_SUFFIXES", suffix, "the end of a host name, such as .br or gov.pt")
+        raise SettingError(
+            "SCOPE_SUFFIXES", suffix, "the end of a host name, such as .br or gov.pt"
+        )
     return host
 
 
@@ -259,7 +255,7 @@ def _pattern(setting: str, entry: str) -> re.Pattern[str]:
     try:
         return _compiled(entry.removeprefix("re:"))
     except (re.error, RecursionError, OverflowError) as error:
-        raise ScopeError(
+        raise SettingError(
             setting, entry, f"not a host, and not a regular expression: {error}"
         ) from None
 

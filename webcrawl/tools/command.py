@@ -14,12 +14,6 @@ class Command(ScrapyCommand):
     arguments = ""
     about = ""
 
-    def syntax(self) -> str:
-        return self.arguments
-
-    def long_desc(self) -> str:
-        return self.about
-
     def short_desc(self) -> str:
         return ""
 

@@ -138,9 +138,9 @@ def labelled(sha1: bytes) -> str:
     return text
 
 
-def raw_digest(labelled: str) -> bytes:
+def raw_digest(text: str) -> bytes:
     """The 20 bytes of a digest that `digest` returned."""
-    return int(labelled.removeprefix("sha1:").translate(_TO_INT_DIGITS), 32).to_bytes(20)
+    return int(text.removeprefix("sha1:").translate(_TO_INT_DIGITS), 32).to_bytes(20)
 
 
 def payload_digest(exchange: Exchange) -> str:

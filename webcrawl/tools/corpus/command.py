@@ -10,8 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from webcrawl.base.wording import INTERRUPTED, counted, printable
-from webcrawl.config.kinds import SettingError
+from webcrawl.base.wording import INTERRUPTED, SettingError, counted, printable
 from webcrawl.config.languagemodel import codes_of, model_path
 from webcrawl.parse.language import iso_639_3
 from webcrawl.tools import command

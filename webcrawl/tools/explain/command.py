@@ -10,8 +10,8 @@ from urllib.parse import quote
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.base.wording import SettingError
 from webcrawl.config.build import hub_in
-from webcrawl.config.kinds import SettingError
 from webcrawl.frontier.buckets import hub_of
 from webcrawl.frontier.disk.database import is_begun
 from webcrawl.frontier.disk.frontier import FOLDER
@@ -20,7 +20,6 @@ from webcrawl.frontier.store import StoreError
 from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.live.explanation import SCOPE_SETTINGS, explained
 from webcrawl.parse.urls import canonicalize, host_of
-from webcrawl.scope import ScopeError
 from webcrawl.tools import command
 
 
@@ -65,7 +64,7 @@ class Command(command.Command):
                 settings.set(name, frontier.settings[name], "cmdline")
             print(*explained(settings, frontier, url), sep="\n")
             frontier.close()
-        except (StoreError, ScopeError, SettingError, Refused) as error:
+        except (StoreError, SettingError, Refused) as error:
             self.fail(error, 1)
 
 

@@ -62,7 +62,7 @@ class Command(command.Command):
             if is_stored(args[0]) and not opts.output:
                 raise NoCrawlError("of a store: give -o FOLDER, where the page is written")
             with TemporaryDirectory(prefix="webcrawl-") as temporary:
-                folder = find_crawls(args, opts.crawl, Path(temporary))
+                folder = find_crawls(args, Path(temporary), opts.crawl)
                 write_report(folder, opts, domain)
         except NoCrawlError as error:
             self.fail(error, WRONG)

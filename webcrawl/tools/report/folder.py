@@ -149,17 +149,13 @@ def find_crawl(folder: Path, crawl: str = "") -> CrawlFolder:
     return _as_hub(found_folder)
 
 
-def find_crawls(
-    folders: Sequence[str | Path], crawl: str = "", temporary: Path | None = None
-) -> CrawlFolder:
+def find_crawls(folders: Sequence[str | Path], temporary: Path, crawl: str = "") -> CrawlFolder:
     """The crawl that all `folders` are of, one folder of each hub. NoCrawlError.
 
     Some may be URLs of a store. What is fetched of it goes into `temporary`. OSError.
     """
     first, *others = (
         _with_stored(folder, crawl, temporary / str(number))
-        if temporary is not None
-        else find_crawl(Path(folder), crawl)
         for number, folder in enumerate(folders)
     )
     for each, folder in zip(others, folders[1:], strict=True):

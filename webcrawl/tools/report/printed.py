@@ -157,11 +157,11 @@ def lines_of(report: Report) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def most_of(counted: list[tuple[str, int]]) -> str:
+def most_of(parts: list[tuple[str, int]]) -> str:
     """The LISTED largest of (text, count), in their order, and the sum of the others."""
-    largest = sorted(counted, key=lambda each: each[1], reverse=True)[:LISTED]
-    texts = [text for text, count in counted if (text, count) in largest]
-    others = sum(count for _, count in counted) - sum(count for _, count in largest)
+    largest = sorted(parts, key=lambda each: each[1], reverse=True)[:LISTED]
+    texts = [text for text, count in parts if (text, count) in largest]
+    others = sum(count for _, count in parts) - sum(count for _, count in largest)
     return ", ".join([*texts, *([f"others: {others:,}"] if others else [])])
 
 

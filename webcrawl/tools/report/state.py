@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -83,13 +82,12 @@ def merged(states: list[CrawlState]) -> CrawlState:
 
 
 def _sum(counts: list[dict[str, float]]) -> dict[str, float]:
-    total: Counter[str] = Counter()
-    for each in counts:
-        for name, count in each.items():
-            total[name] += count  # type: ignore[assignment]  # a Counter may have floats
-    if "earlier_s" in total:
-        total["earlier_s"] = max(each.get("earlier_s", 0.0) for each in counts)  # type: ignore[assignment]
-    return dict(total)
+    """Each count of all hubs; of `earlier_s`, a time that passes for all at once, the largest."""
+    total: dict[str, float] = {}
+    for name in dict.fromkeys(itertools.chain(*counts)):
+        values = [each.get(name, 0) for each in counts]
+        total[name] = max(values) if name == "earlier_s" else sum(values)
+    return total
 
 
 def _points_of_all(base: list[Point], others: list[list[Point]]) -> list[Point]:
