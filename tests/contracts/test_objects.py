@@ -113,7 +113,7 @@ def test_an_etag_that_is_no_digest_lets_the_object_be_read_back(
 
 
 def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
-    server: int, between: Between, tmp_path: Path
+    server: int, between: Between, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(url: str) -> str:
         with pytest.raises(ObjectsError) as raised:
@@ -124,6 +124,9 @@ def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
         return line
 
     assert said("s3://nobody/x") == "NoSuchBucket: The specified bucket does not exist"
+    between.answered = (b"bucket does", b"bucket\nTime")  # as Azure says it
+    assert said("s3://nobody/x") == "NoSuchBucket: The specified bucket"
+    between.answered = (b"\0never\0", b"")
     assert said(f"file://{tmp_path}/none") == "the folder is not there"
     assert said("az://container/x") == "Account must be specified"
     between.asked = (b"HEAD /", b"BREW /")  # a right that is missing
@@ -134,7 +137,20 @@ def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
     assert said(URL).startswith("InvalidAccessKeyId: ")
     let_only_known_keys_in(server, after=float("inf"))
     between.is_away = True
-    assert "error sending request" in said(URL)
+    away = f"127.0.0.1:{between.port}: HTTP error: error sending request"
+    assert said(URL) == away
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:{SECRET}@127.0.0.1:{between.port}")
+    assert said(URL) == away
+
+
+def test_a_store_without_credentials_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(*arguments: object) -> None:
+        asked = "http://169.254.169.254/latest/api/token in 10.1s, after 1 retries "
+        raise ValueError(f"Generic S3 error: Error performing PUT {asked} - HTTP error: no answer")
+
+    monkeypatch.setattr("obstore.put", put)
+    with pytest.raises(ObjectsError, match="no credentials in the environment, and none at 169"):
+        Objects(URL).probe()
 
 
 def let_only_known_keys_in(server: int, after: float) -> None:
