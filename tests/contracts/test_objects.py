@@ -177,6 +177,13 @@ def test_of_an_upload_that_is_killed_no_object_is_there(between: Between, tmp_pa
     assert objects.send(path, "name")
 
 
+def test_of_an_upload_to_a_folder_that_is_killed_nothing_stays(tmp_path: Path) -> None:
+    (store := tmp_path / "store").mkdir()
+    made(store, b"fi", "name#1")
+    assert Objects(f"file://{store}").send(made(tmp_path, b"file", "name"), "name")
+    assert [path.name for path in store.iterdir()] == ["name"]
+
+
 def test_a_tool_that_reads_one_file_lists_no_bucket(tmp_path: Path, between: Between) -> None:
     """A corpus looks for an index beside each of its files: each list has all files."""
     url = f"{URL}/{tmp_path.name}"

@@ -120,6 +120,8 @@ class Objects:
             if not replaces:
                 raise FileExistsError(errno.EEXIST, "is there already, with other content", name)
         with _errors(name):
+            if self._folder is not None:  # what a killed upload left
+                (self._folder / f"{name}#1").unlink(missing_ok=True)
             obstore.put(
                 self._store, name, path, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_A_TIME
             )
