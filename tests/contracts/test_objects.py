@@ -113,7 +113,7 @@ def test_an_etag_that_is_no_digest_lets_the_object_be_read_back(
 
 
 def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
-    server: int, between: Between, tmp_path: Path
+    server: int, between: Between, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(url: str) -> str:
         with pytest.raises(ObjectsError) as raised:
@@ -124,6 +124,9 @@ def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
         return line
 
     assert said("s3://nobody/x") == "NoSuchBucket: The specified bucket does not exist"
+    between.answered = (b"bucket does", b"bucket\nTime")  # as Azure says it
+    assert said("s3://nobody/x") == "NoSuchBucket: The specified bucket"
+    between.answered = (b"\0never\0", b"")
     assert said(f"file://{tmp_path}/none") == "the folder is not there"
     assert said("az://container/x") == "Account must be specified"
     between.asked = (b"HEAD /", b"BREW /")  # a right that is missing
@@ -134,7 +137,20 @@ def test_a_store_that_cannot_be_used_is_one_line_without_a_secret(
     assert said(URL).startswith("InvalidAccessKeyId: ")
     let_only_known_keys_in(server, after=float("inf"))
     between.is_away = True
-    assert "error sending request" in said(URL)
+    away = f"127.0.0.1:{between.port}: HTTP error: error sending request"
+    assert said(URL) == away
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:{SECRET}@127.0.0.1:{between.port}")
+    assert said(URL) == away
+
+
+def test_a_store_without_credentials_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(*arguments: object) -> None:
+        asked = "http://169.254.169.254/latest/api/token in 10.1s, after 1 retries "
+        raise ValueError(f"Generic S3 error: Error performing PUT {asked} - HTTP error: no answer")
+
+    monkeypatch.setattr("obstore.put", put)
+    with pytest.raises(ObjectsError, match="no credentials in the environment, and none at 169"):
+        Objects(URL).probe()
 
 
 def let_only_known_keys_in(server: int, after: float) -> None:
@@ -159,6 +175,13 @@ def test_of_an_upload_that_is_killed_no_object_is_there(between: Between, tmp_pa
     objects = Objects(url)
     assert objects.sizes() == {}
     assert objects.send(path, "name")
+
+
+def test_of_an_upload_to_a_folder_that_is_killed_nothing_stays(tmp_path: Path) -> None:
+    (store := tmp_path / "store").mkdir()
+    made(store, b"fi", "name#1")
+    assert Objects(f"file://{store}").send(made(tmp_path, b"file", "name"), "name")
+    assert [path.name for path in store.iterdir()] == ["name"]
 
 
 def test_a_tool_that_reads_one_file_lists_no_bucket(tmp_path: Path, between: Between) -> None:

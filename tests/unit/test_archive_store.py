@@ -137,6 +137,20 @@ async def test_the_log_leaves_after_the_archive_and_its_newest_file_stays(run: R
     assert run.crawl.fatal_error == ""
 
 
+async def test_the_newest_file_of_the_log_stays_when_a_run_has_no_line(tmp_path: Path) -> None:
+    before = Run(tmp_path)
+    await before.frontier.close()
+    path = before.here / f"crawl-{before.frontier.crawl_id}-00002.jsonl.gz"
+    path.touch()
+    os.utime(path, (0, 0))
+    run = Run(tmp_path)
+    await run.frontier.log_lost([])
+    assert await run.round()
+    assert run.sent == {path.name}
+    await run.frontier.close()
+    assert [each.name for each in run.here.glob("crawl-*")] == [path.name]
+
+
 async def test_with_other_machines_the_log_stays_here_too(tmp_path: Path) -> None:
     run = Run(tmp_path, CLUSTER="nats://127.0.0.1:1")
     crawl = run.frontier.crawl_id

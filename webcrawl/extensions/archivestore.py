@@ -242,7 +242,7 @@ class ArchiveStore:
         packed = [path for path in logs if path.suffix == ".gz"]
         needed_since = self._log_needed_since()
         for path in packed:
-            leaves = path != logs[-1] and modified_time(path) < needed_since
+            leaves = path != packed[-1] and modified_time(path) < needed_since
             yield _File(path, f"{under}{path.name}", leaves=leaves and not self._keeps_log)
         if is_end:
             for path, name in reports_in(folder, crawl.crawl_id):

@@ -59,8 +59,11 @@ _CONFIG_AT_START: Final[Any] = {  # the user waits for an answer
     "client_options": _CLIENT | {"timeout": timedelta(seconds=15)},
     "retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=10)},
 }
-_OF_SERVER = re.compile(r"<Code>(\w+)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
-_OF_REQUEST = re.compile(r"Generic \w+ error: |.*Error performing .*? - ")
+_OF_SERVER = re.compile(r"<Code>(\w+)</Code>(?:.*?<Message>([^<\n]*))?", re.DOTALL)
+_OF_REQUEST = re.compile(
+    r"Generic \w+ error: |.*Error performing \w+ \w+://(?:[^/\s]*@)?([^/\s]+).*? - "
+)
+_OF_CLOUD = "169.254.169.254"  # gives a machine of Amazon, Google or Azure its credentials
 
 
 class ObjectsError(OSError):
@@ -117,6 +120,8 @@ class Objects:
             if not replaces:
                 raise FileExistsError(errno.EEXIST, "is there already, with other content", name)
         with _errors(name):
+            if self._folder is not None:  # what a killed upload left
+                (self._folder / f"{name}#1").unlink(missing_ok=True)
             obstore.put(
                 self._store, name, path, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_A_TIME
             )
@@ -245,7 +250,8 @@ def _line(error: Exception) -> str:
     text = str(error)
     if said := _OF_SERVER.search(text):
         return ": ".join(filter(None, said.groups())).strip()
-    text = _OF_REQUEST.sub("", text.partition("\n")[0])
+    text = _OF_REQUEST.sub(r"\1: ", text.partition("\n")[0])
+    text = text.replace(_OF_CLOUD, f"no credentials in the environment, and none at {_OF_CLOUD}")
     return re.sub(r"\?\S*", "", text).strip(" :")[:300] or type(error).__name__
 
 
