@@ -46,7 +46,7 @@ class Crawl:
         remotes = [hub.fetcher(brief) for hub in self.hubs]
         self.fetcher = AllHubs(remotes, lambda host: int(host[0] != "a"))
         self.given_back: list[Callable[[str], bool]] = []
-        self.fetcher.give_back = self.given_back.append
+        self.fetcher.give_back = self.give_back
 
     async def aopen(self) -> None:
         self.life = self.hubs[0].start(self.fetcher)
@@ -78,6 +78,17 @@ class Crawl:
         self.hubs[number].sessions.serves_until = float("inf")
         self.fetcher._hubs[number].frontier.end_session()
         self.fetcher.tick()
+
+    def give_back(self, has_changed: Callable[[str], bool]) -> None:
+        self.given_back.append(has_changed)
+        self.withdraw()
+
+    def withdraw(self) -> None:
+        """As the pump does."""
+        leases = self.fetcher.withdraw()
+        self.returning = asyncio.create_task(
+            self.fetcher.release([(lease, Returned()) for lease in leases], NOW)
+        )
 
     def counted(self, name: str) -> list[Any]:
         return [getattr(hub.server.counters, name) for hub in self.hubs]
@@ -123,24 +134,55 @@ async def test_a_hub_that_does_not_answer_stops_neither_acquire_nor_release_nor_
     await turns()
     assert crawl.counted("crawled") == [2, 1]
     assert crawl.counted("extracted")[1] == 2
-    assert await crawl.acquire() == [], "b2 is judged again"
-    await crawl.fetcher.close()
-    crawl.poll()
-    assert await crawl.acquire() == ["b2"]
+    assert await crawl.acquire() == ["b2"], "judged again"
 
 
-async def test_leases_that_come_late_are_judged_again_if_anything_has_changed_meanwhile(
-    crawl: Crawl,
+@pytest.mark.parametrize("has_come", [False, True])
+async def test_late_leases_are_withdrawn_without_another_acquire(
+    crawl: Crawl, monkeypatch: pytest.MonkeyPatch, has_come: bool
 ) -> None:
+    """A process makes none for hours in an outage, or while its disk is full."""
     await crawl.put("http://b/")
-    crawl.go_away(1)
+    local, answers = crawl.hubs[1].server.local, asyncio.Event()
+    acquire_of_hub = local.acquire
+
+    async def acquire(*args: Any) -> list[Lease]:
+        await answers.wait()
+        return await acquire_of_hub(*args)
+
+    monkeypatch.setattr(local, "acquire", acquire)
     assert await crawl.acquire() == []
-    await crawl.fetcher._carry_out(Orders(deny=("b",), number=1))
-    crawl.come_back(1)
+    if has_come:
+        answers.set()
+        await turns()
+    crawl.withdraw()
+    answers.set()
     await turns()
-    assert crawl.hubs[1].server.out == 1
-    assert await crawl.acquire() == []
     await crawl.fetcher.close()
+    assert crawl.hubs[1].server.out == 0
+    crawl.poll()
+    assert await crawl.acquire() == ["b"]
+
+
+async def test_leases_that_cross_the_last_message_of_this_process_are_not_released(
+    crawl: Crawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub has them back."""
+    await crawl.put("http://b/")
+    local, refused = crawl.hubs[1].server.local, []
+    acquire_of_hub = local.acquire
+
+    async def acquire(*args: Any) -> list[Lease]:
+        leases = await acquire_of_hub(*args)
+        crawl.fetcher.withdraw()
+        asyncio.get_running_loop().call_soon(crawl.fetcher.exit, "shutdown", {})
+        return leases
+
+    monkeypatch.setattr(local, "acquire", acquire)
+    monkeypatch.setattr("webcrawl.cluster.sessions.logger.error", lambda *a, **_: refused.append(a))
+    assert await crawl.acquire() == []
+    await turns()
+    assert not refused
     assert crawl.hubs[1].server.out == 0
 
 

@@ -109,6 +109,25 @@ async def test_what_is_published_arrives_in_order(server: NatsServer) -> None:
         assert heard == sent
 
 
+async def test_a_fault_in_the_handling_of_a_message_is_logged_and_the_next_one_arrives(
+    server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus, heard = bus_of(server.url), []
+
+    def hear(data: bytes) -> None:
+        heard.append(1 / len(data))
+
+    await bus.subscribe("a", hear)
+    async with opened(bus):
+        for data in (b"", b"x"):
+            bus.publish("a", data)
+        await until(lambda: heard)
+    (error,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert error.exc_info
+    assert error.exc_info[0] is ZeroDivisionError
+    caplog.clear()
+
+
 async def test_records_change_by_compare_and_set(server: NatsServer) -> None:
     one, two = bus_of(server.url), bus_of(server.url)
     async with opened(one, two):

@@ -147,6 +147,16 @@ def machines() -> Machines:
     return Machines(FrontierServer(memory_frontier(Policy(politeness=POLITE, obey_robots=False))))
 
 
+async def test_no_crawl_ends_by_itself_while_the_bus_is_away() -> None:
+    """Its fetchers would not hear it, and wait for the hub for ever."""
+    server = FrontierServer(memory_frontier(), target=1)
+    server.counters.crawled = 1
+    for until in (0.0, float("inf")):
+        server.allow_until(until)
+        assert server.is_finished() == server.is_met == (until > 0.0)
+    await server.close()
+
+
 async def test_a_fetcher_that_exits_gives_its_leases_back_and_leaves(machines: Machines) -> None:
     fetcher = machines.fetcher()
     life = machines.start(fetcher)

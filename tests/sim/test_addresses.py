@@ -402,6 +402,21 @@ def test_a_cap_is_met_exactly(ip_delay_s: float) -> None:
     assert world.judge.pages == {ADDRESSES[0]: 150}
 
 
+def test_the_end_of_a_session_costs_no_page_of_a_cap() -> None:
+    async def test(world: World) -> None:
+        for hub in world.hubs:
+            for address in ADDRESSES:
+                hub.wants(address, 3)
+        for _ in range(5):
+            await asyncio.sleep(7.0)
+            for hub in world.hubs:
+                hub.peers.end_all()
+        await asyncio.sleep(200.0)
+
+    world = calm(test, ip_delay_s=0.5, cap=100)
+    assert world.judge.pages == dict.fromkeys(ADDRESSES, 100)
+
+
 def test_a_hub_that_ends_gives_its_turns_back() -> None:
     async def test(world: World) -> None:
         here = asker_of(world, ADDRESSES[0])

@@ -104,14 +104,16 @@ async def test_a_fetch_counts_as_failed_while_no_server_answers(
 
 @each_of("is_shared", [False, True])
 async def test_an_outage_gives_back_leases_that_other_processes_may_fetch(
-    scheduler: Scheduler, is_shared: bool
+    scheduler: Scheduler, is_shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a target (CLOSESPIDER_PAGECOUNT) would wait for the end of the outage."""
     pump, scheduler.frontier.shared = scheduler._pump, is_shared
-    pump._window.append(Lease("a.example", Step.PAGE, URL, "10.0.0.1", Link(URL, "a.example")))
+    leases = [Lease(f"{n}.example", Step.PAGE, URL, "10.0.0.1") for n in range(2)]
+    pump._window.append(leases[0])
+    monkeypatch.setattr(scheduler.frontier, "withdraw", lambda: [leases[1]])
     pump._outage._since = time.monotonic()
     pump._outage.changed()
-    assert ended(scheduler) == [Returned()] * is_shared
+    assert ended(scheduler) == [Returned(), Returned()] * is_shared
     assert len(pump._window) == (not is_shared)
     pump._window.clear()
     pump.outbox._ended.clear()  # no frontier knows it

@@ -6,7 +6,7 @@ threads of its batches, letters arrive in the event loop: each step is one under
 
 What a hub wants of others, and gives them, goes out in batches: after BATCH_S, or with the answer
 to a letter. A session that ends takes with it what is on its way; at the next begin each hub tells
-which turns it uses, and what it wants.
+which turns it uses or has ended, and what it wants.
 """
 
 from __future__ import annotations
@@ -190,8 +190,10 @@ class HubAddresses:
     def _flush(self, now: float) -> None:
         with self._lock:
             self._hear_own(now)
-            batch = dict(self._out)
-            self._out.clear()
+            there = [hub for hub in self._out if self._peers.is_connected(hub)]
+            batch = {hub: self._out.pop(hub) for hub in there}
+            for told in self._out.values():
+                told.wishes.clear()  # they are said again when a session begins
         for hub, told in batch.items():
             self._peers.send(hub, _moved(told, -now))
 
@@ -214,14 +216,15 @@ class HubAddresses:
 
     def _begins(self, hub: int) -> None:
         with self._lock:
-            self._out.pop(hub, None)
+            ended = self._out.pop(hub, Turns()).ended
             used, wished = self._asker.begin(hub)
-        self._peers.send(hub, Turns(using=used, wishes=wished))
+        used += [each.address for each in ended]  # the owner still knows their pages
+        told = Turns(using=used, ended=ended, wishes=wished)
+        self._peers.send(hub, _moved(told, -self._clock()))
 
     def _ends(self, hub: int) -> None:
         """What is leased and not sent must come back: the owner may call this hub lost, in time."""
         with self._lock:
-            self._out.pop(hub, None)
             self._owner.leaves(hub)
             is_used = self._asker.leaves(hub)
         if is_used:

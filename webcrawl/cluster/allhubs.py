@@ -5,8 +5,9 @@ leases, and which one is told what this process counts. `fetching` has the sessi
 
 No call waits for a hub that is away. A hub that has not answered for LATE_S is late: until it has
 answered all calls, nobody waits for its answers, and it is asked for no lease. What it leases late
-is given to the next `acquire`. So a release or a put for a late hub is under way when its call
-returns: in the memory of this process, in order. If the process dies, the leases are still out.
+is given to the next `acquire`, unless it is withdrawn. So a release or a put for a late hub is
+under way when its call returns: in the memory of this process, in order. If the process dies, the
+leases are still out.
 
 - A lease goes back to the hub of its host.
 - Links of a page go to the hub of the page, which mails them to the others. They are in one stream
@@ -85,9 +86,8 @@ class AllHubs(ClientFrontier):
         self._hubs = [_Hub(frontier) for frontier in hubs]
         self._hub_of_host = hub_of_host
         self._turn = 0  # the hub that is asked first
-        # For the next `acquire`, by lane, with the epoch in which each was asked for.
-        self._ready: list[list[tuple[int, Lease]]] = [[] for _ in Lane]
-        self._epoch = 0  # leases of an earlier one are given back
+        self._ready: list[list[Lease]] = [[] for _ in Lane]  # for the next `acquire`, by lane
+        self._epoch = 0  # leases that were asked for in an earlier one are given back
         self._orders = 0  # the number of those in force
         self._fault: BaseException | None = None  # of this process: each call raises it
         counts = Tracked(self.counters)
@@ -148,10 +148,13 @@ class AllHubs(ClientFrontier):
             asks += [(hub, self._ask(hub, now, share, lane)) for hub in polled]
         await self._answers(asks)
         ready, self._ready[lane] = self._ready[lane][:limit], self._ready[lane][limit:]
-        old = [(lease, Returned()) for epoch, lease in ready if epoch != self._epoch]
-        if old:
-            await self.release(old, now)
-        return [lease for epoch, lease in ready if epoch == self._epoch]
+        return ready
+
+    def withdraw(self) -> list[Lease]:
+        """Those that come late go back by themselves."""
+        self._epoch += 1
+        ready, self._ready = self._ready, [[] for _ in Lane]
+        return [lease for leases in ready for lease in leases]
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         by_hub: defaultdict[int, list[tuple[Lease, Outcome]]] = defaultdict(list)
@@ -272,7 +275,10 @@ class AllHubs(ClientFrontier):
             leases = await hub.frontier.acquire(now, limit, lane)
         finally:
             hub.asked[lane] = 0
-        self._ready[lane] += [(epoch, lease) for lease in leases]
+        if epoch == self._epoch:
+            self._ready[lane] += leases
+        else:
+            await self.release([(lease, Returned()) for lease in leases], now)
 
     def _in_turn(self) -> list[_Hub]:
         self._turn = (self._turn + 1) % len(self._hubs)
@@ -294,11 +300,9 @@ class AllHubs(ClientFrontier):
         if orders.number < self._orders:
             return 0
         self._orders = orders.number
-        self._epoch += 1
         return await self.on_orders(orders)
 
     def _give_back(self, has_changed: Callable[[str], bool]) -> None:
-        self._epoch += 1
         self.give_back(has_changed)
 
     def _give_back_of(self, hub: _Hub) -> None:

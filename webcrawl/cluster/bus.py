@@ -127,8 +127,8 @@ class _Client(Client):
             return
         try:
             handle(data)
-        except Exception as error:  # our own fault: the connection goes on
-            logger.debug("The bus: %r", error)
+        except Exception:  # our own fault: the connection goes on
+            logger.exception("A message from the bus has failed")
 
     def _connect_command(self) -> bytes:
         if self.wants_tls and not self._server_info.get("tls_required"):

@@ -171,8 +171,9 @@ class HubFrontier(RemoteFrontier):
         return next(iter(self._taken.values()), now)
 
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
-        known = [(lease, outcome) for lease, outcome in done if lease in self._keys]
-        given_up = [each for each in done if each[0] not in self._keys]
+        keys = {} if self.has_exited else self._keys  # the hub has them back
+        known = [(lease, outcome) for lease, outcome in done if lease in keys]
+        given_up = [each for each in done if each[0] not in keys]
         if known:
             await super().release(known, now)
         if given_up:

@@ -328,7 +328,7 @@ class Asker:
             heappush(self._freed, (from_at, address))
 
     def leaves(self, owner: int) -> bool:
-        """The session of `owner` has ended: drop its turns, but for requests under way.
+        """The session of `owner` has ended: end its turns, but for requests under way.
 
         Whether there are any. O(addresses).
         """
@@ -337,7 +337,7 @@ class Asker:
             if asked.owner == owner and asked.is_used:
                 is_used, asked.is_known = True, False
             elif asked.owner == owner and asked.has_turn:
-                del self._asked[address]
+                self._end(address, asked)
         return is_used
 
     def begin(self, owner: int) -> tuple[list[str], list[str]]:

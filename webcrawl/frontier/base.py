@@ -237,6 +237,10 @@ class Frontier(ABC):
         payload is leased with `refused`, since the errback of its Request must be called.
         """
 
+    def withdraw(self) -> list[Lease]:
+        """Leases that wait for the next `acquire`: it gets none that was asked for until now."""
+        return []
+
     @abstractmethod
     async def release(self, done: Sequence[tuple[Lease, Outcome]], now: float) -> None:
         """Give leases back, each with an outcome of its step. KeyError for an unknown lease.

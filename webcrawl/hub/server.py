@@ -177,8 +177,8 @@ class FrontierServer(Frontier):
         if not self.target or self.counters.crawled < self.target:
             self._wait.met_at = inf  # it may have been raised
             return False
-        now = time.monotonic()
-        return self._wait.is_over(now, has_requisites=self.local.has_requisites)
+        is_over = self._wait.is_over(time.monotonic(), has_requisites=self.local.has_requisites)
+        return is_over and self._may_end
 
     @property
     def has_requisites(self) -> bool:  # type: ignore[override]
@@ -195,7 +195,12 @@ class FrontierServer(Frontier):
     def is_finished(self) -> bool:
         if self.whole is not None:
             return self.whole.end == FINISHED
-        return self.local.is_finished()
+        return self.local.is_finished() and self._may_end
+
+    @property
+    def _may_end(self) -> bool:
+        """Whether fetchers hear of the end: without the bus they would wait for it for ever."""
+        return time.monotonic() < self._allowed_until
 
     async def close(self) -> None:
         """End the crawl in all processes, wait for them at most `grace_s`, close the frontier."""

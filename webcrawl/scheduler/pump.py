@@ -142,7 +142,7 @@ class Pump:
         The frontier judges their URLs again before it leases them again.
         """
         self._epoch += 1
-        self._release_unused(self._window)
+        self._release_unused([*self._window, *self._frontier.withdraw()])
         self._window.clear()
         self._changed.set()
 
