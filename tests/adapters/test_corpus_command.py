@@ -177,9 +177,12 @@ def test_a_file_that_is_broken_is_named_and_the_others_are_read(
     torn, text = tmp_path / "torn.warc.gz", tmp_path / "text.warc"
     torn.write_bytes(Path(good).read_bytes()[:-9])
     text.write_text("no WARC file")
-    done = scrapy("corpus", good, str(torn), str(text), "-o", str(tmp_path / "corpus"))
+    (empty := tmp_path / "empty.warc.gz").touch()
+    files = (good, *map(str, (torn, text, empty)))
+    done = scrapy("corpus", *files, "-o", str(tmp_path / "corpus"))
     assert done.returncode == 1
     assert f"{torn}: " in done.stderr
     assert f"{text}: 0: no WARC record begins with b'no WARC file'" in done.stderr
-    assert "2 broken records left out; 2 named above" in done.stderr
+    assert f"{empty}: 0: no record" in done.stderr
+    assert "3 broken records left out; 3 named above" in done.stderr
     assert "12 captures of 12" in done.stdout

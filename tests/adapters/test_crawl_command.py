@@ -105,8 +105,8 @@ def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy, target: tuple[str, ...])
     done = scrapy("crawl", "broad", "-a", "seeds=ufmg.br", *scope, *target)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "bad seed: no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY,"
-        " allowed_domains"
+        "bad seed: no seed is in scope: dropped 1 (scope_suffix 1): look at SCOPE_SUFFIXES,"
+        " SCOPE_ALLOW, SCOPE_DENY, ALLOW_PORTS, allowed_domains"
     )
 
 

@@ -14,11 +14,11 @@ ROBOTS = {"/robots.txt": (200, "User-agent: *\nDisallow: /secret")}
 
 
 def scrapy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     command = ["-m", "scrapy", *arguments, "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
     for name in ("WARC_DIR", "REPORT_DIR", "JOBDIR"):
         command += ["-s", f"{name}={folder / name}"]
-    return python(*command)
+    return python(*command, cwd=folder, env={"SCRAPY_SETTINGS_MODULE": "webcrawl.settings"})
 
 
 COMMANDS = [
@@ -53,9 +53,10 @@ def test_a_refused_url_is_a_warning(tmp_path: Path, path: str, setting: str, rea
 
 
 def test_folders_that_a_debugging_command_does_not_use_may_have_any_value(tmp_path: Path) -> None:
+    (tmp_path / "warc").touch()  # as in a folder that cannot be written
     folders = ("-s", "WARC_PREFIX=a", "-s", "REPORT_DIR=/dev/null")
     with site(ROBOTS) as pages:
-        done = scrapy(tmp_path / "crawl", "fetch", pages.url(), *folders)
+        done = scrapy(tmp_path, "fetch", pages.url(), *folders)
     assert "<p>page" in done.stdout
 
 

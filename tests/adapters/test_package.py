@@ -156,13 +156,13 @@ COMMANDS = {
     ("simweb", "--hosts", "3"): (
         *(2, "scrapy simweb needs a checkout of webcrawl: run it at the checkout's root"),
     ),
-    ("report", "."): (2, "scrapy report needs duckdb: pip install 'webcrawl[tools]'"),
-    ("botpage",): (2, "scrapy botpage needs jinja2: pip install 'webcrawl[tools]'"),
-    ("top", "."): (2, "scrapy top needs rich: pip install 'webcrawl[tools]'"),
-    ("corpus",): (2, "scrapy corpus needs duckdb: pip install 'webcrawl[corpus]'"),
-    ("sweep",): (2, "scrapy sweep needs plotly: pip install 'webcrawl[tools]'"),
+    ("report", "."): (2, "scrapy report needs duckdb: pip install -e '.[tools]' in a clone"),
+    ("botpage",): (2, "scrapy botpage needs jinja2: pip install -e '.[tools]' in a clone"),
+    ("top", "."): (2, "scrapy top needs rich: pip install -e '.[tools]' in a clone"),
+    ("corpus",): (2, "scrapy corpus needs duckdb: pip install -e '.[corpus]' in a clone"),
+    ("sweep",): (2, "scrapy sweep needs plotly: pip install -e '.[tools]' in a clone"),
     ("crawl", "broad", "-a", "seeds=http://h.test/", "-s", "CLUSTER=nats://bus"): (
-        *(2, "CLUSTER needs nats-py: pip install 'webcrawl[cluster]'"),
+        *(2, "CLUSTER needs nats-py: pip install -e '.[cluster]' in a clone"),
     ),
 }
 # Each in a fork of one process: they take a second to import what all need.

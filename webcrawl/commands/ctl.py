@@ -39,6 +39,10 @@ class Command(ScrapyCommand):
         if len(args) < 2:
             raise UsageError(f"give a JOBDIR and one of {', '.join(COMMANDS)}")
         jobdir, command, *arguments = args
+        if not os.path.isdir(jobdir):
+            print(f"{jobdir} is not a folder", file=sys.stderr)
+            self.exitcode = 2
+            return
         try:
             check(command, arguments)
         except SteeringError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider, signals
@@ -41,7 +42,6 @@ SETTINGS: dict[str, Any] = {
     "LIVE": 0,
     "WARC_ENABLED": False,
 }
-_UNUSED = {"REPORT_DIR": "", "WARC_DIR": "warc"}  # the user's may be folders that are not there
 
 
 class DebugMark:
@@ -103,7 +103,8 @@ def _refuse_mistakes(settings: BaseSettings, spider_name: str | None) -> None:
         except KeyError:
             return  # Scrapy reports it
     settings = settings.copy()
-    settings.setdict(_UNUSED, "cmdline")
+    # The user's may be folders that are not there.
+    settings.setdict({"REPORT_DIR": "", "WARC_DIR": gettempdir()}, "cmdline")
     spider.update_settings(settings)
     if problems := problems_of(settings, spider):
         print(*problems, sep="\n", file=sys.stderr)

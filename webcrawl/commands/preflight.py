@@ -23,7 +23,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.base import openfiles
-from webcrawl.base.wording import INTERRUPTED, SettingError, counted
+from webcrawl.base.wording import INTERRUPTED, SettingError, by_reason, counted
 from webcrawl.config.build import processes_from, share_of
 from webcrawl.config.check import problems_of, try_store
 from webcrawl.config.earlier import prepare_earlier
@@ -238,7 +238,9 @@ def _shortfall(crawler: Crawler) -> str:
     has_seeds = crawler.stats.get_value("webcrawl/seeds/accepted", 1)
     if frontier is not None and frontier.goal and (has_seeds or frontier.crawled):
         return f"the frontier emptied after {frontier.crawled} of {frontier.goal} pages"
-    return "no seed is in scope: look at SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, allowed_domains"
+    dropped = by_reason(frontier.counters.dropped) if frontier is not None else "all"
+    names = "SCOPE_SUFFIXES, SCOPE_ALLOW, SCOPE_DENY, ALLOW_PORTS, allowed_domains"
+    return f"no seed is in scope: dropped {dropped}: look at {names}"
 
 
 def _refuse(crawler: Crawler, exit_code: int, *problems: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -30,7 +31,6 @@ _UNUSED = {
     "JOBDIR": None,
     "PROXY": "",
     "REPORT_DIR": "",
-    "WARC_DIR": "warc",
 }
 
 
@@ -74,7 +74,7 @@ class Command(command.Command):
             return
         settings = cast("Settings", self.settings)
         checked = settings.copy()
-        checked.setdict(_UNUSED, "cmdline")
+        checked.setdict(_UNUSED | {"WARC_DIR": gettempdir()}, "cmdline")
         if problems := check(checked):
             self.fail("\n".join(problems), 2)
             return
@@ -83,7 +83,7 @@ class Command(command.Command):
         except KeyFileError as error:
             self.fail(error, 2)
         except OSError as error:
-            self.fail(f"{opts.to} cannot be written: {error}", 1)
+            self.fail(f"{error.filename or opts.to} cannot be written: {error.strerror}", 1)
 
     def _make_key(self, path: Path) -> None:
         try:

@@ -186,6 +186,8 @@ def _rows(part: Part, options: Options, counts: Counts) -> Iterator[tuple[Row, P
         crawl = options.crawl or (_crawls_of(part.warc) or [""])[-1]  # ours: collection, then ID
         with part.warc.open("rb") as warc:
             warc.seek(part.start)
+            if part.end == 0:
+                counts.note(0, "no record")
             for each in captures(_until(read_records(warc, RECORD_MAX), part.end)):
                 capture = capture_of(each) if isinstance(each, Archived) else None
                 if isinstance(each, Broken):

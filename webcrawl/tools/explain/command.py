@@ -44,7 +44,7 @@ class Command(command.Command):
         url = canonicalize(args[0])
         if url is None:
             raise command.WrongUse(f"{args[0]} is not an http(s) URL")
-        jobdir = Path(settings["JOBDIR"])
+        jobdir = command.named_folder(settings["JOBDIR"])
         try:
             hub = hub_in(jobdir)
             owner = hub_of(host_of(url), hub.hubs) if hub is not None else 0

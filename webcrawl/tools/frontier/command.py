@@ -71,25 +71,26 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
+        jobdir = command.named_folder(args[0])
         try:
             reasons = kept_reasons([opts.retry or ""])
         except SteeringError as error:
             raise UsageError(f"--{error}") from None
         try:
             if reasons:
-                print(_retry(Path(args[0]), reasons))
+                print(_retry(jobdir, reasons))
                 return
             if opts.set_clock:
-                print(_changed(Path(args[0]), lambda database: set_back(database, time.time())))
+                print(_changed(jobdir, lambda database: set_back(database, time.time())))
                 return
             if opts.forget is not None:
-                print(_changed(Path(args[0]), lambda database: _forget(database, opts.forget)))
+                print(_changed(jobdir, lambda database: _forget(database, opts.forget)))
                 return
-            frontier = Inspection(Path(args[0]) / FOLDER)
+            frontier = Inspection(jobdir / FOLDER)
             if opts.export:
                 _write(opts.export, (f"{url}\n" for _, url in frontier.pending()))
             else:
-                lines = [*_which_hub(Path(args[0])), *frontier.summary(time.time())]
+                lines = [*_which_hub(jobdir), *frontier.summary(time.time())]
                 print(*lines, *_commands(frontier), sep="\n")
             frontier.close()
         except StoreError as error:

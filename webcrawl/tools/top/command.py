@@ -47,7 +47,7 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
-        jobdir, terminal = Path(args[0]), console()
+        jobdir, terminal = command.named_folder(args[0]), console()
         try:
             first = _ask(jobdir)
             if opts.once:
