@@ -20,6 +20,7 @@ from tests.adapters.rawserver import (
     RawServer,
     Run,
     Script,
+    answering,
     identity,
     read_request,
     reset,
@@ -38,15 +39,6 @@ from webcrawl.fetch.transfer import State, Transfer
 GENEROUS = Limits()
 HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
-
-
-def answering(*parts: bytes) -> Script:
-    def script(connection: socket.socket) -> None:
-        read_request(connection)
-        for part in parts:
-            connection.sendall(part)
-
-    return script
 
 
 def request(
