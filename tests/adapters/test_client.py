@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from tests.adapters.aheadclock import pass_time, run_ahead
+from tests.adapters.aheadclock import AheadLoop, pass_time, run_ahead
 from tests.adapters.rawserver import (
     RawServer,
     Run,
@@ -362,7 +362,7 @@ def test_an_exception_of_a_callback_is_raised(run: Run) -> None:
         get(run, hanging(b"HTTP/1.1 200 OK\r\n\r\n"), wants=wants)
 
 
-def test_abort_ends_fetches_in_every_state(run: Run) -> None:
+async def test_abort_ends_fetches_in_every_state(run: Run) -> None:
     """States: connecting, waiting for the head, reading the body."""
     started = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\nbody"]
 
@@ -373,48 +373,40 @@ def test_abort_ends_fetches_in_every_state(run: Run) -> None:
             connection.recv(1)
 
     with RawServer(script) as server:
+        client = Client(Limits())
 
-        async def go() -> list[object]:
-            client = Client(Limits())
+        def fetch(path: str) -> asyncio.Task[Exchange]:
+            return asyncio.create_task(client.fetch(request(server.port, path)))
 
-            def fetch(path: str) -> asyncio.Task[Exchange]:
-                return asyncio.create_task(client.fetch(request(server.port, path)))
-
-            tasks = [fetch(f"/{at}") for at in range(3)]
-            under_way = client._under_way
-            await until(lambda: State.CONNECTING not in {each.state for each in under_way})
-            await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
-            tasks.append(fetch("/0"))
-            await asyncio.sleep(0)
-            assert repr(client) == "<Client 4 active, 0 idle>"
-            await client.close()
-            assert client.active == 0
-            return await asyncio.gather(*tasks, return_exceptions=True)
-
-        results = run(go())
+        tasks = [fetch(f"/{at}") for at in range(3)]
+        under_way = client._under_way
+        await until(lambda: State.CONNECTING not in {each.state for each in under_way})
+        await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
+        tasks.append(fetch("/0"))
+        await asyncio.sleep(0)
+        assert repr(client) == "<Client 4 active, 0 idle>"
+        await client.close()
+        assert client.active == 0
+        results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in results] == [FetchFailed] * 4
     assert [each.reason for each in results] == ["cancelled"] * 4
     assert [each.asked for each in results] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["connecting", "waiting"])
-def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
+async def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
     with RawServer(hanging()) as server:
-
-        async def go() -> None:
-            client = Client(Limits())
-            task = asyncio.create_task(client.fetch(request(server.port)))
-            await asyncio.sleep(0)
-            (fetch,) = client._under_way
-            if connected:
-                await until(lambda: fetch.connected_at > 0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert client.active == 0
-            await asyncio.sleep(0.01)
-
-        run(go())
+        client = Client(Limits())
+        task = asyncio.create_task(client.fetch(request(server.port)))
+        await asyncio.sleep(0)
+        (fetch,) = client._under_way
+        if connected:
+            await until(lambda: fetch.connected_at > 0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert client.active == 0
+        await asyncio.sleep(0.01)
 
 
 # TLS
@@ -485,26 +477,24 @@ def test_plain_http_on_the_tls_port_is_a_failure(run: Run) -> None:
 
 
 @pytest.mark.parametrize("turns", range(1, 6))
-def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(run: Run, turns: int) -> None:
+async def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(
+    run: Run, turns: int
+) -> None:
     """Whatever the moment, the loop has no error that nobody took: `run` asserts it."""
     with RawServer(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")) as server:
-
-        async def go() -> None:
-            client = Client(Limits())
-            task = asyncio.create_task(client.fetch(request(server.port, scheme="https")))
-            for _ in range(turns):  # the loop is busy, so the bytes wait when it looks for them
-                await asyncio.sleep(0)
-                time.sleep(0.002)  # noqa: ASYNC251
-            client.abort()
-            with pytest.raises(FetchFailed):
-                await task
-            await asyncio.sleep(0.01)
-
-        run(go())
+        client = Client(Limits())
+        task = asyncio.create_task(client.fetch(request(server.port, scheme="https")))
+        for _ in range(turns):  # the loop is busy, so the bytes wait when it looks for them
+            await asyncio.sleep(0)
+            time.sleep(0.002)  # noqa: ASYNC251
+        client.abort()
+        with pytest.raises(FetchFailed):
+            await task
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("turns", range(1, 7))
-def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> None:
+async def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> None:
     """Whatever the moment, it is a failure, and the loop has no error that nobody took."""
     resetting = threading.Event()
 
@@ -513,19 +503,15 @@ def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> N
         reset(connection)
 
     with RawServer(speak) as server:
-
-        async def go() -> None:
-            client = Client(Limits())
-            task = asyncio.create_task(client.fetch(request(server.port, scheme="https")))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            resetting.set()
-            time.sleep(0.005)  # noqa: ASYNC251  (the reset is there when the loop looks)
-            with pytest.raises(FetchFailed) as caught:
-                await task
-            assert caught.value.reason in ("connect", "tls")
-
-        run(go())
+        client = Client(Limits())
+        task = asyncio.create_task(client.fetch(request(server.port, scheme="https")))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        resetting.set()
+        time.sleep(0.005)  # noqa: ASYNC251  (the reset is there when the loop looks)
+        with pytest.raises(FetchFailed) as caught:
+            await task
+        assert caught.value.reason in ("connect", "tls")
 
 
 # Without sockets
@@ -623,14 +609,13 @@ def by_host(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("kind", ["large", "packed"])
-def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) -> None:
+async def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) -> None:
     room = Room(HostTimes(), 3 << 20)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(Limits(max_size_bytes=2 << 20), room=room)
 
         async def fetch(name: str) -> Exchange:
-            return await client.fetch(request(port, host=f"{name}.example"))
+            return await client.fetch(request(server.port, host=f"{name}.example"))
 
         first = await fetch("large")
         assert first.share is not None
@@ -648,32 +633,25 @@ def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) 
         exchange.share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
 
-    with RawServer(by_host) as server:
-        run(go(server.port))
 
-
-def test_an_answer_that_is_not_decoded_takes_the_room_of_its_bytes(run: Run) -> None:
+async def test_an_answer_that_is_not_decoded_takes_the_room_of_its_bytes(run: Run) -> None:
     room = Room(HostTimes(), 5 << 20)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(Limits(max_size_bytes=4 << 20), room=room)
-        coded = request(port, host="coded.example", decodes=False)
+        coded = request(server.port, host="coded.example", decodes=False)
         await client.fetch(coded)
         second = asyncio.create_task(client.fetch(coded))
         await until(lambda: second.done() or room.waiting > 0)
         assert repr(room) == f"<Room {4 << 20} of {5 << 20} bytes, 0 waiting>"
 
-    with RawServer(by_host) as server:
-        run(go(server.port))
 
-
-def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed() -> None:
+@pytest.mark.parametrize("run", [AheadLoop], indirect=True)
+async def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed(run: Run) -> None:
     room = Room(HostTimes(), 3 << 20, is_timed=True)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(GENEROUS, room=room)
         share = room.ask("other", 3 << 20, lambda: None)
-        fetch = asyncio.create_task(client.fetch(request(port, host="large.example")))
+        fetch = asyncio.create_task(client.fetch(request(server.port, host="large.example")))
         await until(lambda: room.waiting == 1)
         pass_time(GENEROUS.timeout_s)
         exchange = await fetch
@@ -682,23 +660,16 @@ def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed() -> No
         share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
 
-    with RawServer(by_host) as server:
-        run_ahead(go(server.port))
 
-
-def test_an_aborted_fetch_needs_no_room(run: Run) -> None:
+async def test_an_aborted_fetch_needs_no_room(run: Run) -> None:
     room = Room(HostTimes(), 3 << 20)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(GENEROUS, room=room)
         share = room.ask("other", 3 << 20, lambda: None)
-        fetch = asyncio.create_task(client.fetch(request(port, host="large.example")))
+        fetch = asyncio.create_task(client.fetch(request(server.port, host="large.example")))
         await until(lambda: room.waiting == 1)
         client.abort()
         with pytest.raises(FetchFailed, match="cancelled"):
             await fetch
         share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
-
-    with RawServer(by_host) as server:
-        run(go(server.port))
