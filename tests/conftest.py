@@ -61,7 +61,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     Its fixtures, and the instance of its class, are opened and closed in the loop if they have
     coroutines `aopen` and `aclose`. Then no task may be left. With the mark `virtual_time` the
-    loop never waits.
+    loop never waits; a fixture `run` that can be called runs the test in its own loop.
     """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
@@ -83,7 +83,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         assert asyncio.all_tasks() == {asyncio.current_task()}, "it leaves tasks behind"
 
     is_virtual = pyfuncitem.get_closest_marker("virtual_time")
-    (virtualtime.run if is_virtual else asyncio.run)(run_and_close())
+    run = pyfuncitem.funcargs.get("run")
+    if not callable(run):
+        run = virtualtime.run if is_virtual else asyncio.run
+    run(run_and_close())
     return True
 
 

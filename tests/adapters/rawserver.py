@@ -23,10 +23,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]  # the fixture `run`
 
 
 class RawServer:
-    """Runs `script` on every connection, each in a thread; on leaving, ends them all.
-
-    `requests` are the bytes that `read_request` has read, in order.
-    """
+    """Runs `script` on every connection, each in a thread; on leaving, ends them all."""
 
     def __init__(
         self, script: Script, context: ssl.SSLContext | None = None, address: str = "127.0.0.1"
@@ -84,6 +81,17 @@ def read_request(connection: socket.socket) -> bytes:
             break
         data += more
     return data
+
+
+def answering(*parts: bytes) -> Script:
+    """A script that sends the same bytes whatever is asked for."""
+
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        for part in parts:
+            connection.sendall(part)
+
+    return script
 
 
 def path_of(request: bytes) -> str:

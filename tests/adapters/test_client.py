@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from tests.adapters.aheadclock import pass_time, run_ahead
+from tests.adapters.aheadclock import AheadLoop, pass_time, run_ahead
 from tests.adapters.rawserver import (
     RawServer,
     Run,
     Script,
+    answering,
     identity,
     read_request,
     reset,
@@ -40,38 +41,35 @@ HEADERS = [(b"User-Agent", b"webcrawl"), (b"Accept", b"*/*")]
 PAGE = b"<html>" + b"x" * 30_000
 
 
-def answering(*parts: bytes) -> Script:
-    def script(connection: socket.socket) -> None:
-        read_request(connection)
-        for part in parts:
-            connection.sendall(part)
-
-    return script
+def request(
+    port: int,
+    path: str = "/",
+    *,
+    scheme: str = "http",
+    host: str = "www.example.com",
+    **kwargs: Any,
+) -> FetchRequest:
+    url = f"{scheme}://{host}:{port}{path}"
+    return FetchRequest("GET", url, "127.0.0.1", HEADERS, **kwargs)
 
 
 def get(
     run: Run, script: Script, *, path: str = "/", limits: Limits = GENEROUS, **kwargs: Any
 ) -> Exchange:
+    client = Client(limits)
     with RawServer(script) as server:
-
-        async def go() -> Exchange:
-            client = Client(limits)
-            url = f"http://www.example.com:{server.port}{path}"
-            try:
-                return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS, **kwargs))
-            finally:
-                assert client.active == 0
-
-        return run(go())
+        try:
+            return run(client.fetch(request(server.port, path, **kwargs)))
+        finally:
+            assert client.active == 0
 
 
 def test_nothing_is_sent_to_a_refused_port(run: Run) -> None:
     arrived: list[socket.socket] = []
     with RawServer(arrived.append) as server:
         client = Client(GENEROUS, refused_ports={server.port})
-        url = f"http://www.example.com:{server.port}/"
         with pytest.raises(FetchFailed) as caught:
-            run(client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)))
+            run(client.fetch(request(server.port)))
     assert caught.value.reason == "blocked_port"
     assert not caught.value.asked
     assert not arrived
@@ -124,11 +122,7 @@ def test_a_post_has_its_body(run: Run) -> None:
     with RawServer(script) as server:
         url = f"http://a.test:{server.port}/"
         body = b"x" * 3_000_000 + b"end"
-
-        async def go() -> Exchange:
-            return await Client(Limits()).fetch(FetchRequest("POST", url, "127.0.0.1", [], body))
-
-        exchange = run(go())
+        exchange = run(Client(Limits()).fetch(FetchRequest("POST", url, "127.0.0.1", [], body)))
     assert exchange.payload == b"ok"
     assert received == [exchange.request]
     assert b"Content-Length: 3000003\r\n" in exchange.request
@@ -141,11 +135,7 @@ def test_the_client_connects_over_ipv6(run: Run) -> None:
         pytest.skip("no IPv6 here")
     with server:
         url = f"http://[::1]:{server.port}/"
-
-        async def go() -> Exchange:
-            return await Client(Limits()).fetch(FetchRequest("GET", url, "::1", []))
-
-        exchange = run(go())
+        exchange = run(Client(Limits()).fetch(FetchRequest("GET", url, "::1", [])))
     assert exchange.ip == "::1"
     assert b"\r\nHost: [::1]:%d\r\n" % server.port in exchange.request
 
@@ -209,12 +199,8 @@ def test_an_answer_before_the_request_is_read(run: Run) -> None:
 def test_a_refused_connection_is_a_failure(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unheard:
         port = unheard.getsockname()[1]
-
-    async def go() -> None:
-        await Client(Limits()).fetch(FetchRequest("GET", f"http://a.test:{port}/", "127.0.0.1", []))
-
     with pytest.raises(FetchFailed) as caught:
-        run(go())
+        run(Client(Limits()).fetch(request(port)))
     assert (caught.value.reason, caught.value.asked) == ("connect", False)
     assert caught.value.ended_at > 0
 
@@ -245,10 +231,7 @@ def fetched_late(
 
     async def go() -> Exchange:
         client = Client(limits)
-        url = f"{scheme}://www.example.com:{port}/"
-        fetch = asyncio.create_task(
-            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)),
-        )
+        fetch = asyncio.create_task(client.fetch(request(port, scheme=scheme)))
         await asyncio.sleep(0)
         (transfer,) = client._under_way
         for state, seconds in states.items():
@@ -379,64 +362,51 @@ def test_an_exception_of_a_callback_is_raised(run: Run) -> None:
         get(run, hanging(b"HTTP/1.1 200 OK\r\n\r\n"), wants=wants)
 
 
-def test_abort_ends_fetches_in_every_state(run: Run) -> None:
+async def test_abort_ends_fetches_in_every_state(run: Run) -> None:
     """States: connecting, waiting for the head, reading the body."""
     started = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\nbody"]
 
     def script(connection: socket.socket) -> None:
-        request = read_request(connection)
-        if request:
-            connection.sendall(started[int(request[5:6])])  # "GET /0 ..."
+        asked = read_request(connection)
+        if asked:
+            connection.sendall(started[int(asked[5:6])])  # "GET /0 ..."
             connection.recv(1)
 
     with RawServer(script) as server:
-        url = f"http://a.test:{server.port}"
+        client = Client(Limits())
 
-        async def go() -> list[object]:
-            client = Client(Limits())
-            tasks = [
-                asyncio.create_task(
-                    client.fetch(FetchRequest("GET", f"{url}/{at}", "127.0.0.1", []))
-                )
-                for at in range(3)
-            ]
-            under_way = client._under_way
-            await until(lambda: State.CONNECTING not in {each.state for each in under_way})
-            await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
-            tasks.append(
-                asyncio.create_task(client.fetch(FetchRequest("GET", f"{url}/0", "127.0.0.1", [])))
-            )
-            await asyncio.sleep(0)
-            assert repr(client) == "<Client 4 active, 0 idle>"
-            await client.close()
-            assert client.active == 0
-            return await asyncio.gather(*tasks, return_exceptions=True)
+        def fetch(path: str) -> asyncio.Task[Exchange]:
+            return asyncio.create_task(client.fetch(request(server.port, path)))
 
-        results = run(go())
+        tasks = [fetch(f"/{at}") for at in range(3)]
+        under_way = client._under_way
+        await until(lambda: State.CONNECTING not in {each.state for each in under_way})
+        await until(lambda: sum(each.first_byte_at > 0 for each in under_way) == 2)
+        tasks.append(fetch("/0"))
+        await asyncio.sleep(0)
+        assert repr(client) == "<Client 4 active, 0 idle>"
+        await client.close()
+        assert client.active == 0
+        results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in results] == [FetchFailed] * 4
     assert [each.reason for each in results] == ["cancelled"] * 4
     assert [each.asked for each in results] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["connecting", "waiting"])
-def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
+async def test_the_caller_may_be_cancelled(run: Run, connected: bool) -> None:
     with RawServer(hanging()) as server:
-
-        async def go() -> None:
-            client = Client(Limits())
-            url = f"http://a.test:{server.port}/"
-            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", [])))
-            await asyncio.sleep(0)
-            (fetch,) = client._under_way
-            if connected:
-                await until(lambda: fetch.connected_at > 0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert client.active == 0
-            await asyncio.sleep(0.01)
-
-        run(go())
+        client = Client(Limits())
+        task = asyncio.create_task(client.fetch(request(server.port)))
+        await asyncio.sleep(0)
+        (fetch,) = client._under_way
+        if connected:
+            await until(lambda: fetch.connected_at > 0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert client.active == 0
+        await asyncio.sleep(0.01)
 
 
 # TLS
@@ -448,14 +418,9 @@ NAMES = (x509.DNSName("www.example.com"), x509.DNSName("*.wild.example"))
 
 
 def https(run: Run, presented: ssl.SSLContext, **kwargs: Any) -> Exchange:
+    client = Client(Limits(), judge=CertificateJudge([AUTHORITY.certificate]), **kwargs)
     with RawServer(answering(b"HTTP/1.1 200 OK\r\n\r\nhi"), presented) as server:
-
-        async def go() -> Exchange:
-            client = Client(Limits(), judge=CertificateJudge([AUTHORITY.certificate]), **kwargs)
-            url = f"https://www.example.com:{server.port}/"
-            return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
-
-        exchange = run(go())
+        exchange = run(client.fetch(request(server.port, scheme="https")))
     assert isinstance(exchange, Exchange)
     return exchange
 
@@ -506,39 +471,30 @@ def test_plain_http_on_the_tls_port_is_a_failure(run: Run) -> None:
         connection.recv(100)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    with RawServer(speak) as server:
-
-        async def go() -> None:
-            url = f"https://www.example.com:{server.port}/"
-            await Client(Limits()).fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
-
-        with pytest.raises(FetchFailed) as caught:
-            run(go())
+    with RawServer(speak) as server, pytest.raises(FetchFailed) as caught:
+        run(Client(Limits()).fetch(request(server.port, scheme="https")))
     assert (caught.value.reason, caught.value.asked) == ("tls", False)
 
 
 @pytest.mark.parametrize("turns", range(1, 6))
-def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(run: Run, turns: int) -> None:
+async def test_a_fetch_stopped_between_connecting_and_a_failed_handshake(
+    run: Run, turns: int
+) -> None:
     """Whatever the moment, the loop has no error that nobody took: `run` asserts it."""
     with RawServer(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")) as server:
-
-        async def go() -> None:
-            client = Client(Limits())
-            url = f"https://www.example.com:{server.port}/"
-            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)))
-            for _ in range(turns):  # the loop is busy, so the bytes wait when it looks for them
-                await asyncio.sleep(0)
-                time.sleep(0.002)  # noqa: ASYNC251
-            client.abort()
-            with pytest.raises(FetchFailed):
-                await task
-            await asyncio.sleep(0.01)
-
-        run(go())
+        client = Client(Limits())
+        task = asyncio.create_task(client.fetch(request(server.port, scheme="https")))
+        for _ in range(turns):  # the loop is busy, so the bytes wait when it looks for them
+            await asyncio.sleep(0)
+            time.sleep(0.002)  # noqa: ASYNC251
+        client.abort()
+        with pytest.raises(FetchFailed):
+            await task
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("turns", range(1, 7))
-def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> None:
+async def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> None:
     """Whatever the moment, it is a failure, and the loop has no error that nobody took."""
     resetting = threading.Event()
 
@@ -547,20 +503,15 @@ def test_a_reset_between_connecting_and_the_handshake(run: Run, turns: int) -> N
         reset(connection)
 
     with RawServer(speak) as server:
-
-        async def go() -> None:
-            client = Client(Limits())
-            url = f"https://www.example.com:{server.port}/"
-            task = asyncio.create_task(client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            resetting.set()
-            time.sleep(0.005)  # noqa: ASYNC251  (the reset is there when the loop looks)
-            with pytest.raises(FetchFailed) as caught:
-                await task
-            assert caught.value.reason in ("connect", "tls")
-
-        run(go())
+        client = Client(Limits())
+        task = asyncio.create_task(client.fetch(request(server.port, scheme="https")))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        resetting.set()
+        time.sleep(0.005)  # noqa: ASYNC251  (the reset is there when the loop looks)
+        with pytest.raises(FetchFailed) as caught:
+            await task
+        assert caught.value.reason in ("connect", "tls")
 
 
 # Without sockets
@@ -658,15 +609,13 @@ def by_host(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("kind", ["large", "packed"])
-def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) -> None:
+async def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) -> None:
     room = Room(HostTimes(), 3 << 20)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(Limits(max_size_bytes=2 << 20), room=room)
 
         async def fetch(name: str) -> Exchange:
-            url = f"http://{name}.example:{port}/"
-            return await client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS))
+            return await client.fetch(request(server.port, host=f"{name}.example"))
 
         first = await fetch("large")
         assert first.share is not None
@@ -684,34 +633,25 @@ def test_large_answers_wait_for_room_and_small_ones_do_not(run: Run, kind: str) 
         exchange.share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
 
-    with RawServer(by_host) as server:
-        run(go(server.port))
 
-
-def test_an_answer_that_is_not_decoded_takes_the_room_of_its_bytes(run: Run) -> None:
+async def test_an_answer_that_is_not_decoded_takes_the_room_of_its_bytes(run: Run) -> None:
     room = Room(HostTimes(), 5 << 20)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(Limits(max_size_bytes=4 << 20), room=room)
-        request = FetchRequest("GET", f"http://coded.example:{port}/", "127.0.0.1", HEADERS)
-        request.decodes = False
-        await client.fetch(request)
-        second = asyncio.create_task(client.fetch(request))
+        coded = request(server.port, host="coded.example", decodes=False)
+        await client.fetch(coded)
+        second = asyncio.create_task(client.fetch(coded))
         await until(lambda: second.done() or room.waiting > 0)
         assert repr(room) == f"<Room {4 << 20} of {5 << 20} bytes, 0 waiting>"
 
-    with RawServer(by_host) as server:
-        run(go(server.port))
 
-
-def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed() -> None:
+@pytest.mark.parametrize("run", [AheadLoop], indirect=True)
+async def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed(run: Run) -> None:
     room = Room(HostTimes(), 3 << 20, is_timed=True)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(GENEROUS, room=room)
         share = room.ask("other", 3 << 20, lambda: None)
-        request = FetchRequest("GET", f"http://large.example:{port}/", "127.0.0.1", HEADERS)
-        fetch = asyncio.create_task(client.fetch(request))
+        fetch = asyncio.create_task(client.fetch(request(server.port, host="large.example")))
         await until(lambda: room.waiting == 1)
         pass_time(GENEROUS.timeout_s)
         exchange = await fetch
@@ -720,26 +660,16 @@ def test_an_answer_that_gets_no_room_in_time_is_cut_if_the_room_is_timed() -> No
         share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
 
-    with RawServer(by_host) as server:
-        run_ahead(go(server.port))
 
-
-def test_an_aborted_fetch_needs_no_room(run: Run) -> None:
+async def test_an_aborted_fetch_needs_no_room(run: Run) -> None:
     room = Room(HostTimes(), 3 << 20)
-
-    async def go(port: int) -> None:
+    with RawServer(by_host) as server:
         client = Client(GENEROUS, room=room)
         share = room.ask("other", 3 << 20, lambda: None)
-        url = f"http://large.example:{port}/"
-        fetch = asyncio.create_task(
-            client.fetch(FetchRequest("GET", url, "127.0.0.1", HEADERS)),
-        )
+        fetch = asyncio.create_task(client.fetch(request(server.port, host="large.example")))
         await until(lambda: room.waiting == 1)
         client.abort()
         with pytest.raises(FetchFailed, match="cancelled"):
             await fetch
         share.release()
         assert repr(room) == f"<Room 0 of {3 << 20} bytes, 0 waiting>"
-
-    with RawServer(by_host) as server:
-        run(go(server.port))

@@ -156,7 +156,7 @@ def test_a_server_that_speaks_before_it_is_asked_is_a_failure(run: Run, tmp_path
             assert fetch(run, url, proxy).status == 200  # it came later than our request
 
 
-def test_a_fetch_is_stopped_while_the_tunnel_opens(run: Run) -> None:
+async def test_a_fetch_is_stopped_while_the_tunnel_opens(run: Run) -> None:
     asked: list[bytes] = []
 
     def hang(connection: socket.socket) -> None:
@@ -164,40 +164,32 @@ def test_a_fetch_is_stopped_while_the_tunnel_opens(run: Run) -> None:
         server.over.wait()
 
     with RawServer(hang) as server:
-
-        async def go() -> None:
-            client = Client(Limits(), proxy=Proxy.parse(f"http://127.0.0.1:{server.port}"))
-            task = asyncio.create_task(
-                client.fetch(FetchRequest("GET", "https://www.example.com/", NOWHERE, HEADERS))
-            )
-            await until(lambda: bool(asked))
-            client.abort()
-            with pytest.raises(FetchFailed, match="cancelled"):
-                await task
-            assert client.active == 0
-
-        run(go())
+        client = Client(Limits(), proxy=Proxy.parse(f"http://127.0.0.1:{server.port}"))
+        task = asyncio.create_task(
+            client.fetch(FetchRequest("GET", "https://www.example.com/", NOWHERE, HEADERS))
+        )
+        await until(lambda: bool(asked))
+        client.abort()
+        with pytest.raises(FetchFailed, match="cancelled"):
+            await task
+        assert client.active == 0
 
 
-def test_probes_ask_the_proxy_and_then_for_a_tunnel(
+async def test_probes_ask_the_proxy_and_then_for_a_tunnel(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(proxied, "_MEMO_S", 600.0)  # probes of one round
     with RawServer(serve) as server, ProxyServer(resolve) as proxying:
-
-        async def go() -> None:
-            probe = ProxyProbe(Proxy.parse(f"http://127.0.0.1:{proxying.port}"))
-            assert await probe.connects(Target("www.example.com", 80))
-            assert not await probe.connects(Target("gone.invalid", 443))
-            assert probe.problem == ""
-            monkeypatch.setattr(proxied, "_MEMO_S", -1.0)  # later rounds
-            proxying.stop()
-            assert not await probe.connects(Target("www.example.com", 80))
-            assert probe.problem.endswith("cannot be used: Connection refused")
-            proxying.start()
-            assert await probe.connects(Target("www.example.com", 80))
-
-        run(go())
+        probe = ProxyProbe(Proxy.parse(f"http://127.0.0.1:{proxying.port}"))
+        assert await probe.connects(Target("www.example.com", 80))
+        assert not await probe.connects(Target("gone.invalid", 443))
+        assert probe.problem == ""
+        monkeypatch.setattr(proxied, "_MEMO_S", -1.0)  # later rounds
+        proxying.stop()
+        assert not await probe.connects(Target("www.example.com", 80))
+        assert probe.problem.endswith("cannot be used: Connection refused")
+        proxying.start()
+        assert await probe.connects(Target("www.example.com", 80))
         assert server.port
         assert [asked.target for asked in proxying.log][:2] == [
             "webcrawl.invalid:443",

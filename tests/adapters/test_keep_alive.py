@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import queue
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
 
-from tests.adapters.aheadclock import pass_time, run_ahead
+from tests.adapters.aheadclock import AheadLoop, pass_time
 from tests.adapters.rawserver import (
     RawServer,
     Run,
@@ -68,38 +68,35 @@ class Server(RawServer):
         return [number for number, _ in self.asked]
 
 
-def fetching(run: Run, server: Server, script: Callable[[Client, Fetch], Awaitable[None]]) -> None:
-    """Run `script` with a client and a short form of its fetch."""
+@asynccontextmanager
+async def fetching(server: Server) -> AsyncIterator[tuple[Client, Fetch]]:
+    """A client, and a short form of its fetch."""
+    client = Client(LIMITS)
 
-    async def go() -> None:
-        client = Client(LIMITS)
+    async def fetch(
+        host: str = "a.test", method: str = "GET", scheme: str = "http", **kwargs: Any
+    ) -> Exchange:
+        url = f"{scheme}://{host}:{server.port}/"
+        return await client.fetch(FetchRequest(method, url, "127.0.0.1", [], **kwargs))
 
-        async def fetch(
-            host: str = "a.test", method: str = "GET", scheme: str = "http", **kwargs: Any
-        ) -> Exchange:
-            url = f"{scheme}://{host}:{server.port}/"
-            return await client.fetch(FetchRequest(method, url, "127.0.0.1", [], **kwargs))
-
-        try:
-            await script(client, fetch)
-        finally:
-            await client.close()
-        assert repr(client) == "<Client 0 active, 0 idle>"
-
-    with server:
-        run(go())
+    server.__enter__()
+    try:
+        yield client, fetch
+    finally:
+        await client.close()
+        await asyncio.to_thread(server.__exit__)  # TLS of the client ends in the loop
+    assert repr(client) == "<Client 0 active, 0 idle>"
 
 
 def idle(client: Client) -> int:
     return int(repr(client).split()[3])
 
 
-def test_a_connection_serves_several_requests(run: Run) -> None:
+async def test_a_connection_serves_several_requests(run: Run) -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
     empty = b"HTTP/1.1 204 No Content\r\n\r\n"
     server = Server(OK, chunked, empty, OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         exchanges = [await fetch() for _ in range(4)]
         assert [each.payload for each in exchanges] == [b"ok", b"hi", b"", b"ok"]
         assert [each.connect_s > 0 for each in exchanges] == [True, False, False, False]
@@ -107,8 +104,6 @@ def test_a_connection_serves_several_requests(run: Run) -> None:
         assert [each.request for each in exchanges] == [request for _, request in server.asked]
         assert exchanges[0].request.endswith(b"\r\nConnection: keep-alive\r\n\r\n")
         assert repr(client) == "<Client 0 active, 1 idle>"
-
-    fetching(run, server, script)
     assert server.connections == [1, 1, 1, 1]
 
 
@@ -127,33 +122,27 @@ def test_a_connection_serves_several_requests(run: Run) -> None:
     ],
     ids=["close", "a list", "soon", "1.0", "to its end", "more", "another", "broken", "too long"],
 )
-def test_a_connection_that_cannot_be_reused_is_closed(run: Run, answer: bytes) -> None:
+async def test_a_connection_that_cannot_be_reused_is_closed(run: Run, answer: bytes) -> None:
     server = Server(answer)
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         await fetch()
         assert idle(client) == 0
         await fetch()
-
-    fetching(run, server, script)
     assert server.connections == [1, 2]
 
 
-def test_a_connection_with_an_unread_body_is_closed(run: Run) -> None:
+async def test_a_connection_with_an_unread_body_is_closed(run: Run) -> None:
     server = Server(OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         assert (await fetch(wants=lambda status, headers: False)).body_skipped
         assert idle(client) == 0
 
-    fetching(run, server, script)
 
-
-def test_a_connection_is_not_shared(run: Run) -> None:
+async def test_a_connection_is_not_shared(run: Run) -> None:
     """Not with another host at the same address, nor with a request that must not be repeated."""
     server = Server(OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         for host, method in (("a.test", "GET"), ("b.test", "GET"), ("a.test", "POST")):
             await fetch(host, method)
         await fetch("a.test", local_address=("127.0.0.1", 0))
@@ -162,20 +151,17 @@ def test_a_connection_is_not_shared(run: Run) -> None:
             fetch("b.test"), fetch("b.test")
         )  # one of them needs another connection
         assert idle(client) == 3
-
-    fetching(run, server, script)
     assert sorted(server.connections) == [1, 2, 2, 3, 4, 5]
     assert server.asked[2][1].startswith(b"POST ")
     assert b"\r\nConnection: close\r\n" in server.asked[2][1]
 
 
 @pytest.mark.parametrize("unasked", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
-def test_an_idle_connection_that_is_closed_or_gets_data_is_dropped(
+async def test_an_idle_connection_that_is_closed_or_gets_data_is_dropped(
     run: Run, unasked: bytes
 ) -> None:
     server = Server(OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         await fetch()
         assert idle(client) == 1
         if unasked:
@@ -184,15 +170,13 @@ def test_an_idle_connection_that_is_closed_or_gets_data_is_dropped(
             server.held[0].shutdown(socket.SHUT_RDWR)
         await until(lambda: idle(client) == 0)
         assert (await fetch()).payload == b"ok"
-
-    fetching(run, server, script)
     assert server.connections == [1, 2]
 
 
-def test_connections_of_an_unreliable_server_are_not_reused(run: Run) -> None:
+async def test_connections_of_an_unreliable_server_are_not_reused(run: Run) -> None:
     server = Server(OK, b"reset", OK)
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         await fetch()
         with pytest.raises(FetchFailed) as caught:
             await fetch()
@@ -200,51 +184,43 @@ def test_connections_of_an_unreliable_server_are_not_reused(run: Run) -> None:
         await fetch()
         await fetch()
         assert idle(client) == 0
-
-    fetching(run, server, script)
     assert server.connections == [1, 1, 2, 3]
     assert [b"keep-alive" in request for _, request in server.asked] == [True, True, False, False]
 
 
-def test_an_answer_that_breaks_off_does_not_make_a_server_unreliable(run: Run) -> None:
+async def test_an_answer_that_breaks_off_does_not_make_a_server_unreliable(run: Run) -> None:
     """It would have broken off on a new connection too."""
     server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nand then close", OK)
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         await fetch()
         assert (await fetch()).truncated == "disconnect"
         await fetch()
         assert idle(client) == 1
-
-    fetching(run, server, script)
     assert server.connections == [1, 1, 2]
 
 
-def test_an_idle_connection_is_closed_after_its_time() -> None:
+@pytest.mark.parametrize("run", [AheadLoop], indirect=True)
+async def test_an_idle_connection_is_closed_after_its_time(run: Run) -> None:
     server = Server(OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         await fetch(limits=Limits(keep_alive_s=10.0))
         pass_time(9.0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
         assert idle(client) == 1
         pass_time(1.0)
-        await until(lambda: not server.closed.empty())
+        await asyncio.sleep(0.001)
         assert idle(client) == 0
+        await until(lambda: not server.closed.empty())
 
-    fetching(run_ahead, server, script)
 
-
-def test_the_longest_idle_connection_is_closed_for_a_new_one(run: Run) -> None:
+async def test_the_longest_idle_connection_is_closed_for_a_new_one(run: Run) -> None:
     server = Server(OK)
-
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         client._idle = Connections((2, 1))
         for host in ("a.test", "b.test", "a.test", "c.test", "a.test", "c.test", "b.test"):
             await fetch(host)
         assert idle(client) == 2
-
-    fetching(run, server, script)
     assert server.connections == [1, 2, 1, 3, 1, 3, 4]
 
 
@@ -276,26 +252,26 @@ def test_the_list_of_unreliable_servers_is_bounded(monkeypatch: pytest.MonkeyPat
     assert [kept.is_reliable(each) for each in (one, other)] == [True, False]
 
 
-def test_a_tls_connection_is_reused(run: Run, tmp_path: Path) -> None:
+async def test_a_tls_connection_is_reused(run: Run, tmp_path: Path) -> None:
     context = server_context(tmp_path, identity("a.test", names=(x509.DNSName("a.test"),)))
     server = Server(OK, context=context)
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         first, second = [await fetch(scheme="https") for _ in range(2)]
         assert first.tls == second.tls is not None
         assert first.tls.problem == "self-signed certificate"
         await fetch(scheme="https", host="b.test")
         assert idle(client) == 2
-
-    fetching(run, server, script)
     assert server.connections == [1, 1, 2]
 
 
-def test_a_fetch_ends_that_takes_a_tls_connection_as_it_is_lost(run: Run, tmp_path: Path) -> None:
+async def test_a_fetch_ends_that_takes_a_tls_connection_as_it_is_lost(
+    run: Run, tmp_path: Path
+) -> None:
     """TLS notes whom to tell a turn of the loop before it does: it was the idle connection."""
     context = server_context(tmp_path, identity("a.test", names=(x509.DNSName("a.test"),)))
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(Server(OK, context=context)) as (client, fetch):
         for turns in range(5):
             host = f"{turns}.test"
             await fetch(scheme="https", host=host)
@@ -304,28 +280,24 @@ def test_a_fetch_ends_that_takes_a_tls_connection_as_it_is_lost(run: Run, tmp_pa
             for _ in range(turns):
                 await asyncio.sleep(0)
             async with asyncio.timeout(100):  # only a hang reaches it
-                with contextlib.suppress(FetchFailed):
+                with suppress(FetchFailed):
                     await fetch(scheme="https", host=host)
             client._idle.close()
 
-    fetching(run, Server(OK, context=context), script)
 
-
-def test_after_408_on_a_reused_connection_none_is_reused(run: Run) -> None:
+async def test_after_408_on_a_reused_connection_none_is_reused(run: Run) -> None:
     """Some servers say 408 as they close an idle connection: it is no answer to our request."""
     server = Server(OK, b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", OK)
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (_, fetch):
         assert [(await fetch()).status for _ in range(4)] == [200, 408, 200, 200]
-
-    fetching(run, server, script)
     assert server.connections == [1, 1, 2, 3]
 
 
-def test_abort_while_a_reused_connection_is_active(run: Run) -> None:
+async def test_abort_while_a_reused_connection_is_active(run: Run) -> None:
     server = Server(OK, b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
 
-    async def script(client: Client, fetch: Fetch) -> None:
+    async with fetching(server) as (client, fetch):
         await fetch()
         task = asyncio.create_task(fetch())
         await until(lambda: len(server.asked) == 2)
@@ -339,5 +311,3 @@ def test_abort_while_a_reused_connection_is_active(run: Run) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert idle(client) == 0
-
-    fetching(run, server, script)

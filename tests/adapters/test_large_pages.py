@@ -8,8 +8,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -56,34 +56,27 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def reading(run: Run, folder: Path, use: Callable[[Read], Awaitable[None]]) -> None:
-    async def go() -> None:
-        options = Options(
-            parsers={f"test/{name}": f"parsersoftests.{name}" for name in NAMES},
-            revisits=True,
-            languages=True,
-        )
-        path = [*sys.path, str(folder)]
-        pages = LargeBodies(options, HostTimes(), path, cpu_max_s=0.3)
+@asynccontextmanager
+async def reading(folder: Path) -> AsyncIterator[Read]:
+    parsers = {f"test/{name}": f"parsersoftests.{name}" for name in NAMES}
+    options = Options(parsers=parsers, revisits=True, languages=True)
+    pages = LargeBodies(options, HostTimes(), [*sys.path, str(folder)], cpu_max_s=0.3)
 
-        async def read(media_type: str, body: bytes = b"") -> Parsed:
-            about = About(media_type, URL, "noarchive", is_sampled=True)
-            return await pages.read("h.example", body, about)
+    async def read(media_type: str, body: bytes = b"") -> Parsed:
+        about = About(media_type, URL, "noarchive", is_sampled=True)
+        return await pages.read("h.example", body, about)
 
-        try:
-            await use(read)
-        finally:
-            await pages.close()
-
-    run(go())
+    try:
+        yield read
+    finally:
+        await pages.close()
 
 
 @on_the_usual_loop
-def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
+async def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
     links = "".join(f"<a href=/{n}>some words</a>" for n in range(3 * LINKS_AT_A_TIME + 1))
     body = b"<html lang=pt><meta charset=utf-8><meta name=robots content=noindex>" + links.encode()
-
-    async def use(read: Read) -> None:
+    async with reading(folder) as read:
         parsed = await read("text/html", body)
         options = Options(revisits=True, languages=True)
         here = BodyReader(options).read(body, About("text/html", URL, "noarchive", is_sampled=True))
@@ -92,31 +85,25 @@ def test_a_large_page_is_read_as_a_small_one(run: Run, folder: Path) -> None:
         assert len(parsed.page.links) == 3 * LINKS_AT_A_TIME + 1
         assert await read("text/html") != here
 
-    reading(run, folder, use)
-
 
 @on_the_usual_loop
-def test_a_large_sitemap_is_read_as_a_small_one(run: Run) -> None:
+async def test_a_large_sitemap_is_read_as_a_small_one(run: Run) -> None:
     locs = "".join(f"<url><loc>/{n}</loc></url>" for n in range(3 * LINKS_AT_A_TIME + 1))
     what = gzip.compress(f"<urlset>{locs}".encode()), [(b"content-encoding", b"gzip")], URL, True
-
-    async def go() -> None:
-        bodies = LargeBodies(Options(), HostTimes(), sys.path)
-        try:
-            file = await bodies.read_sitemap("h.example", *what)
-        finally:
-            await bodies.close()
-        assert file == read_sitemap(*what)
-        assert (len(file.entries), file.problem) == (3 * LINKS_AT_A_TIME + 1, "cut")
-
-    run(go())
+    bodies = LargeBodies(Options(), HostTimes(), sys.path)
+    try:
+        file = await bodies.read_sitemap("h.example", *what)
+    finally:
+        await bodies.close()
+    assert file == read_sitemap(*what)
+    assert (len(file.entries), file.problem) == (3 * LINKS_AT_A_TIME + 1, "cut")
 
 
 @on_the_usual_loop
-def test_a_parser_that_raises_costs_its_page_only_and_signals_to_the_crawl_nothing(
+async def test_a_parser_that_raises_costs_its_page_only_and_signals_to_the_crawl_nothing(
     run: Run, folder: Path
 ) -> None:
-    async def use(read: Read) -> None:
+    async with reading(folder) as read:
         before = await read("test/who")
         with pytest.raises(ReadingFailed) as caught:
             await read("test/fail", b"x" * 1_000_000)
@@ -124,17 +111,14 @@ def test_a_parser_that_raises_costs_its_page_only_and_signals_to_the_crawl_nothi
         assert (await read("test/interrupt")).page.links == ["http://h.example/still-here"]
         assert await read("test/who") == before, "the process is the same"
 
-    reading(run, folder, use)
-
 
 @on_the_usual_loop
-def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
+async def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
     ends = {
         "crash": "the process that read it ended with 3",
         "spin": "it took more than 0.3 s of CPU time",
     }
-
-    async def use(read: Read) -> None:
+    async with reading(folder) as read:
         before = await read("test/who")
         for name, reason in ends.items():
             with pytest.raises(ReadingFailed, match=reason) as caught:
@@ -143,8 +127,6 @@ def test_a_process_that_ends_is_replaced(run: Run, folder: Path) -> None:
             after = await read("test/who")
             assert after != before
             before = after
-
-    reading(run, folder, use)
 
 
 CRAWL = """

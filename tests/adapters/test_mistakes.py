@@ -86,6 +86,8 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("warccheck", "give one or more WARC files"),
         ("warcrecover", "give the folder of the WARC files"),
         ("wacz", "give WARC files, or their folder"),
+        ("wacz docs -o crawl.zip", "give a file to write that ends in .wacz"),
+        ("wacz docs -o crawl.wacz --max-size big", "--max-size big: give a number of bytes"),
         ("corpus", "give WARC files, or their folder, and -o DIR"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.adapters.rawserver import (
     RawServer,
     Script,
+    answering,
     identity,
     path_of,
     read_request,
@@ -28,14 +29,6 @@ URL: {url}
   Doing DNS... done in N ms, found 127.0.0.1
 """
 CONNECTED = START + "  * Connecting on page... done in N ms\n"
-
-
-def answering(answer: bytes) -> Script:
-    def script(connection: socket.socket) -> None:
-        read_request(connection)
-        connection.sendall(answer)
-
-    return script
 
 
 def site(**answers: bytes) -> Script:

@@ -6,8 +6,6 @@ import fcntl
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import Scrapy
 from tests.exchanges import EXCHANGES, capture, write
 from webcrawl.warc.records import Original, payload_digest
@@ -43,21 +41,6 @@ def test_a_killed_crawl_becomes_a_wacz(scrapy: Scrapy, tmp_path: Path) -> None:
     running.unlink()
     assert scrapy("warcrecover", str(folder)).stdout == f"{folder} has no files of a killed crawl\n"
     assert whole.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (("-o", "crawl.zip"), "give a file to write that ends in .wacz"),
-        (("-o", "crawl.wacz", "--max-size", "big"), "--max-size big: give a number of bytes"),
-    ],
-)
-def test_wrong_options_are_refused(
-    scrapy: Scrapy, tmp_path: Path, options: tuple[str, ...], line: str
-) -> None:
-    done = scrapy("wacz", str(tmp_path), *options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert line in done.stderr.splitlines()[-1]
 
 
 def test_what_cannot_be_read_or_written_is_one_line(scrapy: Scrapy, tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -54,19 +54,13 @@ def crawler_for(folder: Path, **settings: Any) -> Crawler:
     return crawler
 
 
-def with_pipeline(
-    crawler: Crawler, use: Callable[[WarcPipeline], Awaitable[Any]] | None = None
-) -> None:
-    """Open the spider, run `use`, close the spider."""
-
-    async def go() -> None:
-        pipeline = WarcPipeline.from_crawler(crawler)
-        await pipeline.open_spider()
-        if use is not None:
-            await use(pipeline)
-        await pipeline.close_spider()
-
-    asyncio.run(go())
+@asynccontextmanager
+async def opened(crawler: Crawler) -> AsyncIterator[WarcPipeline]:
+    """Open the spider, and close it at the end."""
+    pipeline = WarcPipeline.from_crawler(crawler)
+    await pipeline.open_spider()
+    yield pipeline
+    await pipeline.close_spider()
 
 
 def page_of(name: str, **fields: Any) -> Page:
@@ -76,7 +70,7 @@ def page_of(name: str, **fields: Any) -> Page:
     return page
 
 
-def test_files_of_machines_with_one_host_name_and_process_id_have_names_of_their_own(
+async def test_files_of_machines_with_one_host_name_and_process_id_have_names_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As containers have them; the folders of a crawl's machines are put together."""
@@ -84,7 +78,8 @@ def test_files_of_machines_with_one_host_name_and_process_id_have_names_of_their
     names: list[str] = []
     for machine in ("one", "other"):
         crawler = crawler_for(tmp_path / machine, CLUSTER="nats://bus.test")
-        with_pipeline(crawler, lambda pipeline: pipeline.process_item(page_of("plain")))
+        async with opened(crawler) as pipeline:
+            await pipeline.process_item(page_of("plain"))
         names += [path.name for path in (tmp_path / machine / "warc").glob("*.warc.gz")]
     assert len(set(names)) == len(names) == 2
 
@@ -99,18 +94,16 @@ def types(folder: Path) -> list[str]:
     return [record.type for record in records(folder)]
 
 
-def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
+async def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
     first, second = page_of("x"), page_of("y")
     second.original = Original(first.url, PLAIN.started_time, first.payload_digest)
 
-    async def use(pipeline: WarcPipeline) -> None:
+    crawler = crawler_for(tmp_path)
+    async with opened(crawler) as pipeline:
         for page in (first, second):
             assert await pipeline.process_item(page) is page
             assert page.exchange is not None
             assert page.exchange.archived
-
-    crawler = crawler_for(tmp_path)
-    with_pipeline(crawler, use)
     assert [kind for kind in types(tmp_path) if kind.startswith("re")] == [
         *("response", "request", "revisit", "request")
     ]
@@ -120,34 +113,30 @@ def test_a_duplicate_is_a_revisit(tmp_path: Path) -> None:
     assert stats == {"files": 1, "records": 7, "revisits": 1, "bytes": path.stat().st_size}
 
 
-def test_items_without_an_exchange_pass_unchanged(tmp_path: Path) -> None:
+async def test_items_without_an_exchange_pass_unchanged(tmp_path: Path) -> None:
     skipped = page_of("skipped")
     assert skipped.exchange is not None
     skipped.exchange = replace(skipped.exchange, body_skipped=True)
 
-    async def use(pipeline: WarcPipeline) -> None:
+    async with opened(crawler_for(tmp_path)) as pipeline:
         for item in ({"an": "item"}, Page("http://a.test/", 200), skipped):
             assert await pipeline.process_item(item) is item
         assert skipped.exchange is not None
         assert not skipped.exchange.archived
-
-    with_pipeline(crawler_for(tmp_path), use)
     assert list((tmp_path / "warc").iterdir()) == []
 
 
 @pytest.mark.parametrize("over", ["wire", "payload", "none"])
-def test_warc_payload_digest_selects_the_payload(tmp_path: Path, over: str) -> None:
+async def test_warc_payload_digest_selects_the_payload(tmp_path: Path, over: str) -> None:
     crawler = crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over)
     each = replace(EXCHANGES["chunked"], payload=TEXT)
     page = page_of("x")
     page.exchange, page.payload_digest = each, payload_digest(each)
     large = replace(each, body=chunked(*[TEXT] * 200), payload=TEXT * 200)
 
-    async def use(pipeline: WarcPipeline) -> None:
+    async with opened(crawler) as pipeline:
         await pipeline.process_item(page)
         await crawler.signals.send_catch_log_async(exchange_recorded, exchange=large)
-
-    with_pipeline(crawler, use)
     digests = [
         record.fields.get("warc-payload-digest", "")
         for record in records(tmp_path)
@@ -165,7 +154,7 @@ def test_warc_payload_digest_selects_the_payload(tmp_path: Path, over: str) -> N
 
 
 @pytest.mark.parametrize(("over", "has_framing"), [("wire", False), ("payload", True)])
-def test_a_revisit_of_an_earlier_archive_has_the_digest_of_that_archive(
+async def test_a_revisit_of_an_earlier_archive_has_the_digest_of_that_archive(
     tmp_path: Path, over: str, has_framing: bool
 ) -> None:
     """A replay finds the original by it, however this crawl makes its own digests."""
@@ -175,10 +164,8 @@ def test_a_revisit_of_an_earlier_archive_has_the_digest_of_that_archive(
     found = page.payload_digest if has_framing else digest(TEXT)
     page.original = Original(page.url, 1.0, found, "1970-01-01T00:00:01Z")
 
-    async def use(pipeline: WarcPipeline) -> None:
+    async with opened(crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over)) as pipeline:
         await pipeline.process_item(page)
-
-    with_pipeline(crawler_for(tmp_path, WARC_PAYLOAD_DIGEST=over), use)
     (revisit,) = (record for record in records(tmp_path) if record.type == "revisit")
     assert revisit.fields["warc-payload-digest"] == page.payload_digest == found
 
@@ -203,18 +190,15 @@ def test_the_warcinfo_record_names_the_user_agent_that_is_sent(settings: dict[st
     assert robots_token(scrapy_settings) == "other"
 
 
-def test_robots_txt_is_archived_by_the_signal(tmp_path: Path) -> None:
+async def test_robots_txt_is_archived_by_the_signal(tmp_path: Path) -> None:
     crawler = crawler_for(tmp_path)
-
-    async def use(_: WarcPipeline) -> None:
+    async with opened(crawler):
         for each in (EXCHANGES["robots.txt"], EXCHANGES["HEAD"], replace(PLAIN, body_skipped=True)):
             await crawler.signals.send_catch_log_async(exchange_recorded, exchange=each)
-
-    with_pipeline(crawler, use)
     assert types(tmp_path) == ["warcinfo", *["response", "request"] * 2]
 
 
-def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> None:
+async def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> None:
     settings = {
         "WARC_OPERATOR": "An Archive",
         "WARC_COLLECTION": "spring",
@@ -224,10 +208,8 @@ def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> N
         "WARC_PREFIX": "ours",
     }
 
-    async def use(pipeline: WarcPipeline) -> None:
+    async with opened(crawler_for(tmp_path, **settings)) as pipeline:
         await pipeline.process_item(page_of("x"))
-
-    with_pipeline(crawler_for(tmp_path, **settings), use)
     lines = records(tmp_path)[0].block.decode().splitlines()
     for line in (
         "operator: An Archive",
@@ -241,7 +223,7 @@ def test_the_warcinfo_record_has_the_values_of_the_settings(tmp_path: Path) -> N
     assert path.name.startswith("ours-")
 
 
-def test_files_of_dead_processes_are_recovered_at_the_start_and_at_the_end(
+async def test_files_of_dead_processes_are_recovered_at_the_start_and_at_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That of an earlier run, and that of a worker of this one. Each has its index."""
@@ -251,15 +233,13 @@ def test_files_of_dead_processes_are_recovered_at_the_start_and_at_the_end(
         path.rename(f"{path}.open")
         return path
 
-    async def use(pipeline: WarcPipeline) -> None:
-        assert first.exists()
-        finished.add(first)
-        leave_a_file()
-
     finished: set[Path] = set()
     first = leave_a_file()
     with caplog.at_level(logging.INFO):
-        with_pipeline(crawler_for(tmp_path), use)
+        async with opened(crawler_for(tmp_path)):
+            assert first.exists()
+            finished.add(first)
+            leave_a_file()
     assert types(tmp_path) == ["warcinfo", "response", "request", "metadata"] * 2
     assert f"Recovered {first} of an earlier crawl: 4 records, 0 bytes cut" in caplog.text
     warcs, indexes = (
@@ -275,58 +255,51 @@ def test_warc_enabled_turns_it_off(tmp_path: Path) -> None:
         WarcPipeline.from_crawler(crawler_for(tmp_path, WARC_ENABLED=False))
 
 
-def test_an_unwritable_folder_ends_the_crawl_at_its_start(
+async def test_an_unwritable_folder_ends_the_crawl_at_its_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "warc").touch()
     pipeline = WarcPipeline.from_crawler(crawler_for(tmp_path))
     with pytest.raises(CloseSpider) as closing:
-        asyncio.run(pipeline.open_spider())
+        await pipeline.open_spider()
     assert closing.value.reason == "warc_error"
     (error,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert f"WARC_DIR = '{tmp_path / 'warc'}' cannot be written" in error.getMessage()
     assert error.exc_info is None
-    asyncio.run(pipeline.close_spider())  # Scrapy calls it also after open_spider has failed
+    await pipeline.close_spider()  # Scrapy calls it also after open_spider has failed
 
 
-def test_a_full_disk_ends_the_crawl_with_one_line(
+def full(*_: object) -> None:
+    raise WarcError("WARC_DIR = 'warc' cannot be written: No space left on device")
+
+
+async def test_a_full_disk_ends_the_crawl_with_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawler = crawler_for(tmp_path)
-
-    def full(*_: object) -> None:
-        raise WarcError("WARC_DIR = 'warc' cannot be written: No space left on device")
-
-    async def use(pipeline: WarcPipeline) -> None:
+    async with opened(crawler) as pipeline:
         monkeypatch.setattr(WarcFiles, "write", full)
         for number in range(3):
             with pytest.raises(DropItem, match="No space left"):
                 await pipeline.process_item(page_of(str(number)))
         await crawler.signals.send_catch_log_async(exchange_recorded, exchange=PLAIN)
-
-    with_pipeline(crawler, use)
     assert crawler.engine.reasons == ["warc_error"]  # type: ignore[attr-defined]  # Engine
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == [
         "WARC_DIR = 'warc' cannot be written: No space left on device"
     ]
 
 
-def test_a_robots_task_that_is_cancelled_while_the_disk_is_full_logs_nothing(
+async def test_a_robots_task_that_is_cancelled_while_the_disk_is_full_logs_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a crawl cancels such tasks, also before they await the write."""
 
-    def full(*_: object) -> None:
-        raise WarcError("WARC_DIR = 'warc' cannot be written: No space left on device")
-
-    async def use(pipeline: WarcPipeline) -> None:
+    async with opened(crawler_for(tmp_path)) as pipeline:
         monkeypatch.setattr(WarcFiles, "write", full)
         monkeypatch.setattr(WarcFiles, "may_finish", lambda *_: True)  # so a thread writes
         sent = pipeline.exchange_recorded(PLAIN)
         assert isinstance(sent, Coroutine)
         sent.close()  # as a task that is cancelled before its first step
-
-    with_pipeline(crawler_for(tmp_path), use)
     gc.collect()
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == []
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
-from threading import Thread
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
+from tests.adapters.rawserver import RawServer, read_request
 from tests.crawl.crawling import Crawl
+from tests.crawl.knownsite import answer
 from tests.crawl.livecrawl import Port, made_up
 from tests.crawl.madeuplive import HOSTILE
 from tests.forked import running
@@ -195,38 +196,16 @@ def test_a_killed_crawl_is_said_and_found_again(browser: Browser, tmp_path: Path
         assert resumed.wait().exit_code == 0
 
 
-@pytest.fixture
-def other_server() -> Iterator[tuple[str, list[str]]]:
-    """The URL of another server on 127.0.0.1, and the heads of the requests that it gets."""
-    heads: list[str] = []
+def test_another_server_of_the_machine_does_not_get_the_token(browser: Browser) -> None:
+    heads: list[bytes] = []
 
-    class Note(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heads.append(f"{self.requestline}\n{self.headers}")
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<title>other</title>")
+    def serve(connection: socket.socket) -> None:
+        if head := read_request(connection):
+            heads.append(head)
+            connection.sendall(answer(b"<title>other</title>"))
 
-        def log_message(self, *arguments: object) -> None:
-            """No log."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Note)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/", heads
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def test_another_server_of_the_machine_does_not_get_the_token(
-    browser: Browser, other_server: tuple[str, list[str]]
-) -> None:
-    other, heads = other_server
-    with made_up() as port, opened(browser, port.url) as page:
+    with RawServer(serve) as server, made_up() as port, opened(browser, port.url) as page:
+        other = f"http://127.0.0.1:{server.port}/"
         assert page.context.cookies() == []
         beside = page.context.new_page()
         beside.goto(other)
@@ -234,7 +213,7 @@ def test_another_server_of_the_machine_does_not_get_the_token(
         expect(page).to_have_title("other")
         assert page.evaluate("JSON.stringify([sessionStorage, localStorage])") == "[{},{}]"
         assert len(heads) >= 2
-        assert port.token not in "".join(heads)
+        assert port.token.encode() not in b"".join(heads)
         page.go_back()
         expect(page.locator("#state")).to_have_text("running")
 

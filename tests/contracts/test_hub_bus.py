@@ -9,13 +9,13 @@ import logging
 import signal
 import socket
 import subprocess
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.adapters.rawserver import RawServer
 from tests.cases import each_of
 from tests.contracts.natsserver import NatsServer, free_port
 from webcrawl.cluster.address import Address
@@ -50,6 +50,13 @@ def bus_of(url: str) -> Bus:
     return Bus(Address.parse(url))
 
 
+def losses_of(bus: Bus) -> list[bool]:
+    """Has an entry for each loss of the connection from now on."""
+    lost: list[bool] = []
+    bus.on_lost = lambda: lost.append(True)
+    return lost
+
+
 @contextlib.asynccontextmanager
 async def opened_beside(*buses: Bus) -> AsyncIterator[None]:
     """The buses, connected; others may be open as well."""
@@ -76,10 +83,6 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  (of a server's process)
             await asyncio.sleep(0.02)
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
 
 
 async def fails(url: str) -> str:
@@ -162,8 +165,7 @@ async def test_a_record_is_asked_for_while_another_process_makes_the_bucket(
 async def test_a_killed_server_is_noticed_and_all_goes_on_with_the_next(server: NatsServer) -> None:
     bus = bus_of(server.url)
     heard: list[bytes] = []
-    lost: list[bool] = []
-    bus.on_lost = lambda: lost.append(True)
+    lost = losses_of(bus)
     await bus.subscribe("a", heard.append)
     async with opened(bus):
         revision = await bus.put("crawl", b"a", 0)
@@ -200,21 +202,17 @@ def test_what_is_published_as_a_server_dies_is_lost_without_an_error(server: Nat
 
 
 async def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
-    async def check(url: str) -> None:
-        bus = bus_of(url)
+    with NatsServer(tmp_path / "bus", jetstream=False) as server:
+        bus = bus_of(server.url)
         async with opened(bus):
             for work in (bus.get("crawl"), bus.put("crawl", b"a", 0)):
                 with pytest.raises(Refused, match="has no JetStream"):
                     await work
 
-    with NatsServer(tmp_path / "bus", jetstream=False) as server:
-        await check(server.url)
-
 
 async def test_records_of_a_wiped_server_can_be_written_again(server: NatsServer) -> None:
     bus = bus_of(server.url)
-    lost: list[bool] = []
-    bus.on_lost = lambda: lost.append(True)
+    lost = losses_of(bus)
     async with opened(bus):
         revision = await bus.put("crawl", b"a", 0)
         assert revision
@@ -283,19 +281,14 @@ async def test_two_crawls_on_one_bus_do_not_meet(server: NatsServer) -> None:
 )
 async def test_something_else_listens(greeting: bytes) -> None:
     """A server that accepts and says nothing ends with the time of a connection."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
-            peer, _ = listener.accept()
-            with peer, contextlib.suppress(OSError):
-                peer.sendall(greeting)
-                while peer.recv(1 << 16):
-                    pass
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(greeting)
+        while connection.recv(1 << 16):
+            pass
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        line = await fails(f"nats://127.0.0.1:{listener.getsockname()[1]}")
-        thread.join(60)
+    with RawServer(serve) as server:
+        line = await fails(f"nats://127.0.0.1:{server.port}")
     assert line.startswith("BusError: CLUSTER=")
 
 
@@ -333,46 +326,32 @@ async def test_tls_with_an_authority_of_our_own(tmp_path: Path, authority: Path)
             assert line.startswith("Refused: ")
             assert "TLS: " in line
 
-        async def check() -> None:
-            bus = bus_of(ours)
-            lost: list[bool] = []
-            heard: list[bytes] = []
-            bus.on_lost = lambda: lost.append(True)
-            await bus.subscribe("a", heard.append)
-            async with opened(bus):
-                server.kill()
-                await until(lambda: lost)
-                server.start()
-                await until(lambda: "open" in repr(bus))
-                bus.publish("a", b"x" * 500_000)
-                await until(lambda: heard)
-
-        await check()
+        bus = bus_of(ours)
+        lost = losses_of(bus)
+        heard: list[bytes] = []
+        await bus.subscribe("a", heard.append)
+        async with opened(bus):
+            server.kill()
+            await until(lambda: lost)
+            server.start()
+            await until(lambda: "open" in repr(bus))
+            bus.publish("a", b"x" * 500_000)
+            await until(lambda: heard)
 
 
 async def test_no_password_is_sent_to_a_server_without_tls() -> None:
     info = {"server_id": "x", "version": "2.9.10", "max_payload": 1048576, "headers": True}
-    got = b""
+    got: list[bytes] = []
 
-    def serve(listener: socket.socket) -> None:
-        nonlocal got
-        connection, _ = listener.accept()
-        with connection:
-            connection.sendall(b"INFO %s\r\n" % json.dumps(info).encode())
-            while data := connection.recv(1 << 16):
-                got += data
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(b"INFO %s\r\n" % json.dumps(info).encode())
+        while data := connection.recv(1 << 16):
+            got.append(data)
 
-    async def check(port: int) -> None:
-        with pytest.raises(Refused, match="does not ask for TLS"):
-            async with opened(bus_of(f"tls://u:{SECRET}@127.0.0.1:{port}")):
-                pass
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=(listener,))
-        thread.start()
-        await check(listener.getsockname()[1])
-        thread.join(60)
-    assert got == b""
+    with RawServer(serve) as server, pytest.raises(Refused, match="does not ask for TLS"):
+        async with opened(bus_of(f"tls://u:{SECRET}@127.0.0.1:{server.port}")):
+            pass
+    assert got == []
 
 
 async def test_a_file_that_has_no_credentials_is_refused(
@@ -390,8 +369,7 @@ async def test_a_file_that_has_no_credentials_is_refused(
 
 async def test_a_silent_server_is_noticed_and_all_goes_on_with_it(server: NatsServer) -> None:
     bus = bus_of(server.url)
-    lost: list[bool] = []
-    bus.on_lost = lambda: lost.append(True)
+    lost = losses_of(bus)
     async with opened(bus):
         revision = await bus.put("crawl", b"a", 0)
         server.send(signal.SIGSTOP)
@@ -436,17 +414,14 @@ async def test_one_server_of_three_dies(tmp_path: Path) -> None:
                         return await work()
                     await asyncio.sleep(0.05)
 
-        async def check() -> None:
-            one, other = bus_of(url), bus_of(url)
-            heard: list[bytes] = []
-            await one.subscribe("a", heard.append)
-            async with opened(one, other):
-                revision = await patiently(lambda: other.put("crawl", b"kept", 0))
-                servers[0].kill()
-                assert await patiently(lambda: one.get("crawl")) == Entry(b"kept", revision)
-                assert await patiently(lambda: other.put("crawl", b"new", revision))
-                while not heard:
-                    other.publish("a", b"again")
-                    await asyncio.sleep(0.05)
-
-        await check()
+        one, other = bus_of(url), bus_of(url)
+        heard: list[bytes] = []
+        await one.subscribe("a", heard.append)
+        async with opened(one, other):
+            revision = await patiently(lambda: other.put("crawl", b"kept", 0))
+            servers[0].kill()
+            assert await patiently(lambda: one.get("crawl")) == Entry(b"kept", revision)
+            assert await patiently(lambda: other.put("crawl", b"new", revision))
+            while not heard:
+                other.publish("a", b"again")
+                await asyncio.sleep(0.05)

@@ -70,15 +70,6 @@ def gaps(driver: Driver, host: str) -> list[float]:
     return [round(later - at, 4) for at, later in pairwise(times)]
 
 
-async def test_each_host_has_the_delay_of_its_rule(make: Make) -> None:
-    driver = make(for_host("a", delay_s=2.0), for_host("b", delay_s=50.0))
-    await driver.put(*(f"http://{host}/{n}" for host in "abc" for n in range(4)))
-    await driver.run()
-    assert {host: gaps(driver, host) for host in "abc"} == {
-        "a": [2.0] * 3, "b": [50.0] * 3, "c": [10.0] * 3
-    }  # fmt: skip
-
-
 async def test_a_longer_delay_holds_at_once_and_a_shorter_one_after_the_next_request(
     make: Make,
 ) -> None:
@@ -183,12 +174,6 @@ async def test_robots_txt_counts_for_the_bytes_of_its_host(make: Make) -> None:
     pages = await driver.run({"http://a/robots.txt": [large], "https://a/robots.txt": [large]})
     assert pages == []
     assert driver.frontier.counters.dropped == {"host_bytes": 2}
-
-
-async def test_hosts_come_in_the_order_of_their_priorities(make: Make) -> None:
-    driver = make(for_host("c", priority=5), for_host("a", priority=-5), obey_robots=False)
-    await driver.put("http://a/", "http://b/1", "http://c/1/2")
-    assert [url[7] for url in await driver.run()] == ["c", "b", "a"]
 
 
 async def test_a_change_of_priority_reorders_hosts_in_line(tmp_path: Path) -> None:
@@ -313,14 +298,6 @@ async def test_a_crawl_delay_is_never_undercut(make: Make) -> None:
     assert gaps(driver, "a") == [7.0, 7.0]
 
 
-@pytest.mark.parametrize("head_first", [False, True])
-async def test_no_request_is_made_for_a_denied_host(make: Make, head_first: bool) -> None:
-    driver = make(for_host("a", deny=True), head_first=head_first)
-    await driver.put("http://a/", "http://b/")
-    assert {lease.host for lease in await driver.drain()} == {"b"}
-    assert driver.frontier.counters.dropped == {"deny": 1}
-
-
 async def test_caps_per_host_by_rule(make: Make) -> None:
     driver = make(for_host("a", max_pages=2), for_host("b", max_depth=1))
     await driver.put(*(f"http://a/{n}" for n in range(5)))
@@ -329,10 +306,3 @@ async def test_caps_per_host_by_rule(make: Make) -> None:
     pages = sorted(await driver.run())
     assert pages == ["http://a/0", "http://a/1", "http://b/1"]
     assert driver.frontier.counters.dropped == {"host_cap": 3, "depth": 1}
-
-
-async def test_robots_txt_is_not_fetched_where_a_rule_says_so(make: Make) -> None:
-    driver = make(for_host("a", obey_robots=False))
-    await driver.put("http://a/", "http://b/")
-    urls = {lease.url for lease in await driver.drain()}
-    assert sorted(urls - {""}) == ["http://a/", "http://b/", "http://b/robots.txt"]

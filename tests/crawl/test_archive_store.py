@@ -12,7 +12,7 @@ import pytest
 from simweb import Running
 from tests.crawl.crawling import Crawl, wait_for_servers
 from tests.crawl.onecrawl import assert_one_crawl
-from tests.crawl.test_kill import VIEW, mounts
+from tests.crawl.smalldisk import VIEW, mounts
 from tests.forked import running
 from tests.objectserver import BUCKET, SECRET, Between, environment, s3_server
 from webcrawl.warc.objects import Objects

@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
@@ -77,24 +78,28 @@ def peak_mb(running_crawl: Crawl) -> float:
     return peak / 1024
 
 
-def test_all_hostile_features_at_once_end_the_crawl(tmp_path: Path) -> None:
-    """The seed is that of a world with many of the features, and without one large host."""
-    world = (*SMALL, "--hosts", "50", "--pages-per-host", "3", *PROMISES, "--features", EVERYTHING)
-    with running(*world, "--seed", "20") as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
-        assert_faultless(web)
-    assert result.exit_code == 0
+def crawled(
+    folder: Path, features: str, *world: str, **settings: Any
+) -> tuple[Result, dict[str, Any]]:
+    """A crawl of a small world without any fault, and the ledger of its servers."""
+    with running(*SMALL, *world, *PROMISES, "--features", features) as web:
+        result = crawl(folder, web=web, **settings)
+        ledger = assert_faultless(web)
     assert_clean(result)
     assert_one_outcome_each(result)
+    return result, ledger
+
+
+def test_all_hostile_features_at_once_end_the_crawl(tmp_path: Path) -> None:
+    """The seed is that of a world with many of the features, and without one large host."""
+    world = ("--hosts", "50", "--pages-per-host", "3", "--seed", "20")
+    result, _ = crawled(tmp_path, EVERYTHING, *world, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
+    assert result.exit_code == 0
     assert problems(result) == []
 
 
 def test_head_first_on_a_hostile_web_ends_the_crawl(tmp_path: Path) -> None:
-    with running(*SMALL, *PROMISES, "--features", EVERYTHING) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=3, HEAD_FIRST=1)
-        assert_faultless(web)
-    assert_clean(result)
-    assert_one_outcome_each(result)
+    crawled(tmp_path, EVERYTHING, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=3, HEAD_FIRST=1)
 
 
 def test_https_is_crawled_whatever_the_certificate_and_broken_handshakes_are_counted(
@@ -105,11 +110,7 @@ def test_https_is_crawled_whatever_the_certificate_and_broken_handshakes_are_cou
         "origin-other-name=20,origin-old=20,origin-not-tls=20,origin-alert=20,origin-garbage=20,"
         "origin-silent=20,origin-refused=20"
     )
-    with running(*SMALL, "--hosts", "40", *PROMISES, "--features", features) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=0)
-        ledger = assert_faultless(web)
-    assert_clean(result)
-    assert_one_outcome_each(result)
+    result, ledger = crawled(tmp_path, features, "--hosts", "40", RETRY_TIMES=0)
     counts = result.report["counts"]
     assert counts["crawled"] == ledger["truth"]["pages"]
     assert min(counts[f"robots/{why}"] for why in ("tls", "connect", "connect_timeout")) > 0
@@ -129,13 +130,9 @@ def test_the_default_ports_are_used(tmp_path: Path) -> None:
             socket.create_server(("0.0.0.0", port)).close()
         except OSError as error:
             pytest.skip(f"port {port}: {error}")
-    world = ("--hosts", "12", "--pages-per-host", "3", *PROMISES, "--scope-suffix", ".br")
-    world = (*world, "--features", "none,origin-*")
-    with running(*world, "--port", "80", "--https-port", "443") as web:
-        result = crawl(tmp_path, web=web, SCOPE_SUFFIXES=".br", RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
-        assert_faultless(web)
-    assert_clean(result)
-    assert_one_outcome_each(result)
+    world = ("--hosts", "12", "--scope-suffix", ".br", "--port", "80", "--https-port", "443")
+    settings = {"SCOPE_SUFFIXES": ".br", "RETRY_TIMES": 1, "DOWNLOAD_TIMEOUT": 3}
+    crawled(tmp_path, "none,origin-*", *world, **settings)
 
 
 def test_endless_answers_and_bombs_cost_bounded_memory(tmp_path: Path) -> None:
@@ -159,23 +156,14 @@ def test_slow_and_silent_answers_cost_one_timeout_each(tmp_path: Path) -> None:
         "page-hold=20,host-hang=10,robots-silent=10"
     )
     # In this world three pages that hang are the most of one host.
-    size = ("--seed", "55", "--hosts", "25", "--pages-per-host", "3")
-    world = (*size, *PROMISES, "--features", features)
-    with running(*world) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=2)
-        assert_faultless(web)
-    assert_clean(result)
-    assert_one_outcome_each(result)
+    world = ("--seed", "55", "--pages-per-host", "3")
+    result, _ = crawled(tmp_path, features, *world, RETRY_TIMES=0, DOWNLOAD_TIMEOUT=2)
     assert result.report["counts"]["failed/timeout"] > 0
 
 
 def test_names_without_an_answer_are_counted_as_dns_failures(tmp_path: Path) -> None:
     features = ",".join(["none", *(f"{name}=40" for name in SILENT_NAMES)])
-    with running(*SMALL, *PROMISES, "--features", features) as web:
-        result = crawl(tmp_path, web=web, RETRY_TIMES=0)
-        assert_faultless(web)
-    assert_clean(result)
-    assert_one_outcome_each(result)
+    result, _ = crawled(tmp_path, features, RETRY_TIMES=0)
     assert result.report["counts"]["kept/dns"] > 0
 
 

@@ -10,14 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
+from http_message_signatures import HTTPMessageVerifier, algorithms
 
 from tests.crawl.crawling import Crawl, assert_clean, assert_faultless
 from tests.crawl.knownsite import records
 from tests.crawl.test_processes import few
 from tests.forked import running
-from webcrawl.fetch.signing import thumbprint
+from tests.unit.test_signing import Keys
 from webcrawl.tools.botpage.keys import new_key
 
 pytestmark = pytest.mark.slow
@@ -28,14 +27,6 @@ WORLD = (
 )
 AGENT = "https://example.org/.well-known/http-message-signatures-directory"
 SECRET = "a-secret-word"
-
-
-class Keys(HTTPSignatureKeyResolver):
-    def __init__(self, key: Ed25519PrivateKey) -> None:
-        self._keys = {thumbprint(key.public_key()): key.public_key()}
-
-    def resolve_public_key(self, key_id: str) -> Any:
-        return self._keys[key_id]
 
 
 def fields_of(request: dict[str, Any]) -> dict[str, str]:

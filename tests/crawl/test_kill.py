@@ -6,9 +6,6 @@ The simulated web runs on during the kills, so its ledger judges all runs of a c
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +18,7 @@ import pytest
 from simweb import Running
 from tests.crawl.crawling import Crawl, assert_clean
 from tests.crawl.onecrawl import assert_one_crawl
+from tests.crawl.smalldisk import VIEW, crawl_twice, mounts
 from tests.forked import python, running
 from webcrawl.parse.urls import host_of
 
@@ -175,19 +173,7 @@ def test_an_invalid_jobdir_is_refused_with_one_line(tmp_path: Path, web: Running
         assert last == f"the crawl ended by an error: {problem}"
 
 
-# A mount namespace for one process (Linux), in which it may mount file systems.
-VIEW = ("unshare", "-m") if os.geteuid() == 0 else ("unshare", "-rm")
-MAY_MOUNT = (
-    shutil.which("unshare")
-    and not subprocess.run(
-        [*VIEW, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False
-    ).returncode
-)
-mounts = pytest.mark.skipif(not MAY_MOUNT, reason="this system lets us mount nothing")
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
-# A crawl on a small disk. After it fails: one more with the disk enlarged, whose files are kept.
-FULL = """mount -t tmpfs -o size=$SIZE none "$0" && { "$@"; echo "exit code $?" >&2
-mount -o remount,size=1g "$0" && "$@"; code=$?; cp -a "$0/." "$0.kept"; exit $code; }"""
 
 
 @mounts
@@ -208,26 +194,14 @@ def test_a_read_only_folder_is_refused_with_one_line(tmp_path: Path, web: Runnin
 @mounts
 @pytest.mark.parametrize(("setting", "size"), [("JOBDIR", "120k"), ("WARC_DIR", "600k")])
 def test_a_full_disk_ends_the_crawl_and_the_next_run_resumes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, size: str
+    tmp_path: Path, setting: str, size: str
 ) -> None:
     """The lease of a page whose records do not fit is returned; the next run fetches the page."""
-    small, kept = tmp_path / "small", tmp_path / "small.kept"
-    small.mkdir()
-    (tmp_path / "warc").mkdir()
-    monkeypatch.setenv("SIZE", size)
-    folders = {"REPORT_DIR": tmp_path / "warc", setting: small, "DISK_FREE_MIN": 0}
     with running(*WORLD, "--page-bytes", "15000", *PROMISES) as web:
-        within = (*VIEW, "sh", "-c", FULL, str(small))
-        result = start(tmp_path, web, within=within, **folders).wait()
-        first, _, second = result.log.partition("exit code 1\n")
-        assert "Traceback" not in first, first[-3000:]
+        first, result = crawl_twice(tmp_path, web, setting, size, DISK_FREE_MIN=0, **DISK)
         (line,) = [line for line in first.splitlines() if " ERROR: " in line]
-        assert f"{small}" in line
+        assert f"{tmp_path / 'small'}" in line
         assert "No space left on device" in line
-        assert "Resumes with" in second
-        for path in (*kept.glob("*.warc.gz"), *kept.glob("*.cdxj")):
-            path.rename(tmp_path / "warc" / path.name)
-        result.log = second
         assert_one_crawl(web, result, 2 * UNDER_WAY_MAX)
 
 

@@ -36,15 +36,9 @@ def journal_of(path: Path) -> list[dict[str, Any]]:
 
 def start(folder: Path, web: Running, proxy: ProxyServer, **more: Any) -> Crawl:
     folder.mkdir(exist_ok=True)
-    (folder / "seeds.txt").write_text("\n".join(web.seeds))
     (folder / "proxy").write_text(f"http://{LOGIN}@127.0.0.1:{proxy.port}\n")
-    settings = {
-        "PROXY": f"@{folder / 'proxy'}",
-        "DNS_SERVERS": NO_DNS,
-        "ALLOW_PRIVATE_ADDRESSES": 1,
-        "JOBDIR": folder / "job",
-    } | more
-    return Crawl(folder, str(folder / "seeds.txt"), **settings)
+    settings = {"PROXY": f"@{folder / 'proxy'}", "DNS_SERVERS": NO_DNS, "JOBDIR": folder / "job"}
+    return Crawl(folder, web=web, **settings, **more)
 
 
 def assert_nothing_went_around(

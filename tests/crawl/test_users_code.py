@@ -6,17 +6,18 @@ the crawl ends, its promises hold, and it loses only pages that the code drops.
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import dedent
-from threading import Thread
 
 import pytest
 
+from tests.adapters.rawserver import RawServer, path_of, read_request
 from tests.crawl.crawling import assert_faultless
+from tests.crawl.knownsite import answer
 from tests.crawl.userscode import items, run
 from tests.forked import running
 
@@ -83,22 +84,15 @@ def busy_server() -> Iterator[tuple[str, Counter[str]]]:
     """A server that answers /better at the third try, others never; yields URL and requests."""
     asked: Counter[str] = Counter()
 
-    class Busy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked[self.path] += 1
-            well = self.path == "/better" and asked[self.path] == 3
-            self.send_response(404 if "robots" in self.path else 200 if well else 503)
-            self.end_headers()
+    def serve(connection: socket.socket) -> None:
+        path = path_of(read_request(connection))
+        asked[path] += 1
+        is_well = path == "/better" and asked[path] == 3
+        status = b"404 No" if "robots" in path else b"200 OK" if is_well else b"503 Busy"
+        connection.sendall(answer(b"", status=status))
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/", asked
-        server.shutdown()
-        thread.join()
+    with RawServer(serve) as server:
+        yield f"http://127.0.0.1:{server.port}/", asked
 
 
 def test_pages_that_never_come_out_of_the_spider_end_their_fetch(tmp_path: Path) -> None:

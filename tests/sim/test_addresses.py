@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from tests.sim.bus import Net, SimBus, peers_of
-from tests.sim.network import loop_random, run, seeds
+from tests.sim.network import loop_random, run, seeds, simulated
 from tests.sim.web import LONGEST_FETCH_S
 from tests.unit.virtualtime import now
 from webcrawl.cluster.addresses import BATCH_S, HubAddresses
@@ -308,23 +309,17 @@ def test_no_cap_is_exceeded_whatever_befalls_the_hubs(seed: int) -> None:
     assert not world.judge.faults
 
 
-def calm(
-    test: Callable[[World], Coroutine[Any, Any, None]], hubs: int = 2, **options: Any
-) -> World:
-    """Run `test` with hubs whose requests leave at once, after `options` of the world."""
-
-    async def play() -> World:
-        world = World(hubs, **options)
-        world.before_s = 0.0
-        world.before = lambda: 0.0  # type: ignore[method-assign]
-        world.fetch_s = lambda: 0.05  # type: ignore[method-assign]
-        world.read_s = lambda: 0.0  # type: ignore[method-assign]
-        await asyncio.sleep(A_BEGIN_S)
-        await test(world)
-        assert not world.judge.faults
-        return world
-
-    return run(play())
+@asynccontextmanager
+async def calm(hubs: int = 2, **options: Any) -> AsyncIterator[World]:
+    """A world, after `options`, with hubs whose requests leave at once. It is judged at its end."""
+    world = World(hubs, **options)
+    world.before_s = 0.0
+    world.before = lambda: 0.0  # type: ignore[method-assign]
+    world.fetch_s = lambda: 0.05  # type: ignore[method-assign]
+    world.read_s = lambda: 0.0  # type: ignore[method-assign]
+    await asyncio.sleep(A_BEGIN_S)
+    yield world
+    assert not world.judge.faults
 
 
 def asker_of(world: World, address: str) -> Hub:
@@ -334,25 +329,25 @@ def asker_of(world: World, address: str) -> Hub:
 
 @pytest.mark.parametrize("ip_delay_s", [1.0, 0.1])
 @pytest.mark.parametrize("both", [False, True])
-def test_an_address_elsewhere_gets_one_request_per_delay_and_each_hub_its_share(
+@simulated
+async def test_an_address_elsewhere_gets_one_request_per_delay_and_each_hub_its_share(
     ip_delay_s: float, both: bool
 ) -> None:
-    async def test(world: World) -> None:
+    async with calm(ip_delay_s=ip_delay_s) as world:
         asker = asker_of(world, ADDRESSES[0])
         asker.wants(ADDRESSES[0], 9)
         if both:
             world.hubs[1 - asker.number].wants(ADDRESSES[0], 1)
         await asyncio.sleep(60.0)
-
-    world = calm(test, ip_delay_s=ip_delay_s)
     turns = Counter(world.judge.turns(ADDRESSES[0], 0.0))
     assert turns.total() >= 0.99 * 60.0 / ip_delay_s
     assert max(turns.values()) <= 1.1 * min(turns.values())
     assert len(turns) == 1 + both
 
 
-def test_an_address_whose_owner_is_away_waits_and_others_go_on() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_an_address_whose_owner_is_away_waits_and_others_go_on() -> None:
+    async with calm() as world:
         here = asker_of(world, ADDRESSES[0])
         there = world.hubs[1 - here.number]
         assert here is not asker_of(world, ADDRESSES[1])
@@ -369,11 +364,10 @@ def test_an_address_whose_owner_is_away_waits_and_others_go_on() -> None:
         await asyncio.sleep(SILENCE_S + LONGEST_FETCH_S + A_BEGIN_S + 20.0)
         assert len(world.judge.turns(ADDRESSES[0], killed_at)) >= 19
 
-    calm(test)
 
-
-def test_what_is_not_used_is_given_back_and_forgotten() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_what_is_not_used_is_given_back_and_forgotten() -> None:
+    async with calm() as world:
         here = asker_of(world, ADDRESSES[0])
         there = world.hubs[1 - here.number]
         there.wants(ADDRESSES[0])
@@ -388,22 +382,20 @@ def test_what_is_not_used_is_given_back_and_forgotten() -> None:
             parts = "<Owner of 0 addresses, 0 with a turn>", "<Asker at 0 addresses, 0 in use>"
             assert repr(hub.addresses) == f"<HubAddresses: {parts[0]}, {parts[1]}>"
 
-    calm(test)
-
 
 @pytest.mark.parametrize("ip_delay_s", [0.1, 0.0])
-def test_a_cap_is_met_exactly(ip_delay_s: float) -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_a_cap_is_met_exactly(ip_delay_s: float) -> None:
+    async with calm(ip_delay_s=ip_delay_s, cap=150) as world:
         for hub in world.hubs:
             hub.wants(ADDRESSES[0], 3)
         await asyncio.sleep(60.0)
-
-    world = calm(test, ip_delay_s=ip_delay_s, cap=150)
     assert world.judge.pages == {ADDRESSES[0]: 150}
 
 
-def test_the_end_of_a_session_costs_no_page_of_a_cap() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_the_end_of_a_session_costs_no_page_of_a_cap() -> None:
+    async with calm(ip_delay_s=0.5, cap=100) as world:
         for hub in world.hubs:
             for address in ADDRESSES:
                 hub.wants(address, 3)
@@ -412,13 +404,12 @@ def test_the_end_of_a_session_costs_no_page_of_a_cap() -> None:
             for hub in world.hubs:
                 hub.peers.end_all()
         await asyncio.sleep(200.0)
-
-    world = calm(test, ip_delay_s=0.5, cap=100)
     assert world.judge.pages == dict.fromkeys(ADDRESSES, 100)
 
 
-def test_a_hub_that_ends_gives_its_turns_back() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_a_hub_that_ends_gives_its_turns_back() -> None:
+    async with calm() as world:
         here = asker_of(world, ADDRESSES[0])
         here.addresses.acquire(ADDRESSES[0], now())
         await asyncio.sleep(2 * BATCH_S)
@@ -429,22 +420,20 @@ def test_a_hub_that_ends_gives_its_turns_back() -> None:
         owner = world.hubs[1 - here.number].addresses
         assert owner.acquire(ADDRESSES[0], now()) == 0.0
 
-    calm(test)
 
-
-def test_shared_addresses_and_hosts_behind_a_proxy_need_no_turn() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_shared_addresses_and_hosts_behind_a_proxy_need_no_turn() -> None:
+    async with calm(shared=["198.51.100.0/24"], cap=1) as world:
         for address in ("198.51.100.1", f"{STAND_IN}1"):
             for hub in world.hubs:
                 assert hub.addresses.acquire(address, now()) == 0.0
                 assert hub.addresses.take_page(address)
                 assert not hub.addresses.is_full(address)
 
-    calm(test, shared=["198.51.100.0/24"], cap=1)
 
-
-def test_what_a_hub_says_of_addresses_of_others_is_garbage() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_what_a_hub_says_of_addresses_of_others_is_garbage() -> None:
+    async with calm() as world:
         here = asker_of(world, ADDRESSES[0])
         there = 1 - here.number
         turn = Turn(ADDRESSES[0], 0.0, 0)
@@ -458,11 +447,10 @@ def test_what_a_hub_says_of_addresses_of_others_is_garbage() -> None:
         await asyncio.sleep(BATCH_S)
         assert not here.peers.is_connected(there)
 
-    calm(test)
 
-
-def test_what_is_leased_as_a_session_ends_is_not_sent_once_others_ask() -> None:
-    async def test(world: World) -> None:
+@simulated
+async def test_what_is_leased_as_a_session_ends_is_not_sent_once_others_ask() -> None:
+    async with calm() as world:
         here = asker_of(world, ADDRESSES[0])
         there = world.hubs[1 - here.number]
         world.before = lambda: 45.0  # type: ignore[method-assign]
@@ -473,8 +461,6 @@ def test_what_is_leased_as_a_session_ends_is_not_sent_once_others_ask() -> None:
         there.wants(ADDRESSES[0])
         await asyncio.sleep(80.0)
         assert len(world.judge.turns(ADDRESSES[0], 0.0)) > 30
-
-    calm(test)
 
 
 def some_leases_are_long(patch: pytest.MonkeyPatch) -> None:

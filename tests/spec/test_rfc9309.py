@@ -63,13 +63,11 @@ def allows(body: str | bytes, target: str, agent: str = "webcrawl") -> bool:
 class TestUserAgentLine:
     """2.2.1"""
 
-    @each_of("name", ["webcrawl", "WebCrawl", "webcrawl/1.0", "webcrawl (bot)"])
-    def test_token_is_matched_whole_and_without_case(self, name: str) -> None:
-        assert not allows(f"User-agent: {name}\nDisallow: /", "/a")
-
-    @each_of("name", ["web", "webcrawler", "xwebcrawl", "crawl", "", "-"])
-    def test_other_tokens_do_not_apply(self, name: str) -> None:
-        assert allows(f"User-agent: {name}\nDisallow: /", "/a")
+    def test_token_is_matched_whole_and_without_case(self) -> None:
+        ours = ["webcrawl", "WebCrawl", "webcrawl/1.0", "webcrawl (bot)"]
+        others = ["web", "webcrawler", "xwebcrawl", "crawl", "", "-"]
+        for name in ours + others:
+            assert allows(f"User-agent: {name}\nDisallow: /", "/a") is (name in others), name
 
     @each_of("line", ["Crawl-delay: 1", "Sitemap: http://a/s", "Noindex: /x", "?", ""])
     def test_other_lines_do_not_close_a_group(self, line: str) -> None:
@@ -79,10 +77,9 @@ class TestUserAgentLine:
 class TestMatching:
     """2.2.2"""
 
-    @each_of("target", ["/robots.txt"])
-    def test_robots_txt_itself_is_allowed(self, target: str) -> None:
-        assert allows("User-agent: *\nDisallow: /", target)
-        assert not allows("User-agent: *\nDisallow: /", target + "?x")
+    def test_robots_txt_itself_is_allowed(self) -> None:
+        assert allows("User-agent: *\nDisallow: /", "/robots.txt")
+        assert not allows("User-agent: *\nDisallow: /", "/robots.txt?x")
 
     @each_of(
         ("pattern", "target"),

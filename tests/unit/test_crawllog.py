@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.contracts.frontier import FOREVER, Driver, answer
 from webcrawl.crawllog import files
-from webcrawl.crawllog.files import CrawlLog, LogError, compress, log_files
+from webcrawl.crawllog.files import CrawlLog, LogError, Place, compress, log_files
 from webcrawl.crawllog.line import NO_DETAILS, Details, Turn, joined, milliseconds, to_bytes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.caps import Caps
@@ -44,6 +45,25 @@ def write(log: CrawlLog, *numbers: int) -> None:
     log.flush()
 
 
+def killed(folder: Path, *numbers: int, lost: Iterable[int] = ()) -> Place:
+    """A run writes lines and commits their place, then others, and is killed: that place."""
+    log = CrawlLog(folder, ID)
+    write(log, *numbers)
+    committed = log.place
+    write(log, *lost)
+    for thread in log._threads:
+        thread.join()
+    return committed
+
+
+def resumed(folder: Path, place: Place | None, *numbers: int) -> CrawlLog:
+    """The log of the next run, which has written lines and is closed."""
+    log = CrawlLog(folder, ID, place)
+    write(log, *numbers)
+    log.close()
+    return log
+
+
 def test_a_finished_log_is_compressed(tmp_path: Path) -> None:
     log = CrawlLog(tmp_path / "new" / "folder", ID)
     write(log, 1, 2)
@@ -54,12 +74,10 @@ def test_a_finished_log_is_compressed(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_is_cut(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path, ID)
-    write(log, 1)
+    committed = killed(tmp_path, 1)
     with next(tmp_path.iterdir()).open("ab") as file:
         file.write(b'{"time":"2026')
-    again = CrawlLog(tmp_path, ID, log.place)
-    again.close()
+    resumed(tmp_path, committed)
     assert written(tmp_path) == [1]
 
 
@@ -67,23 +85,14 @@ def test_a_file_that_was_begun_after_the_last_commit_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "FILE_BYTES", 1)
-    log = CrawlLog(tmp_path, ID)
-    write(log, 1)
-    committed = log.place
-    write(log, 2)  # into the second file
-    for thread in log._threads:
-        thread.join()
-    again = CrawlLog(tmp_path, ID, committed)
-    write(again, 2)
-    again.close()
+    committed = killed(tmp_path, 1, lost=[2])  # into the second file
+    resumed(tmp_path, committed, 2)
     assert written(tmp_path) == [1, 2]
 
 
 @pytest.mark.parametrize("both", [False, True])
 def test_a_kill_while_a_file_is_compressed_loses_nothing(tmp_path: Path, both: bool) -> None:
-    log = CrawlLog(tmp_path, ID)
-    write(log, 1)
-    committed = log.place
+    committed = killed(tmp_path, 1)
     plain = tmp_path / committed["file"]
     kept = plain.read_bytes()
     if both:  # killed between the two last steps
@@ -91,9 +100,7 @@ def test_a_kill_while_a_file_is_compressed_loses_nothing(tmp_path: Path, both: b
         plain.write_bytes(kept)
     else:
         plain.with_name(f"{plain.name}.gz.part").write_bytes(b"half")
-    again = CrawlLog(tmp_path, ID, committed)
-    write(again, 2)
-    again.close()
+    resumed(tmp_path, committed, 2)
     assert written(tmp_path) == [1, 2]
     assert not list(tmp_path.glob("*.jsonl"))
     assert not list(tmp_path.glob("*.part"))
@@ -118,27 +125,23 @@ def test_a_crawl_that_returns_to_its_first_folder_cuts_the_file_of_the_second(
         write(log, number)
         place = log.place
         write(log, 99)  # killed before the commit
-    CrawlLog(tmp_path / "a", ID, place).close()
+    resumed(tmp_path / "a", place)
     assert written(tmp_path / "a") == [0, 2]
     assert written(tmp_path / "b") == [1, 3]
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_a_kill_before_the_first_commit_in_another_folder_leaves_no_line(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path / "a", ID)
-    write(log, 1)
-    committed = log.place
+    committed = killed(tmp_path / "a", 1)
     write(CrawlLog(tmp_path / "b", ID, committed), 2, 3)
-    CrawlLog(tmp_path / "b", ID, committed).close()
+    resumed(tmp_path / "b", committed)
     assert written(tmp_path / "a") == [1]
     assert written(tmp_path / "b") == []
 
 
 def test_a_kill_before_the_first_commit_of_a_crawl_leaves_no_line(tmp_path: Path) -> None:
-    write(CrawlLog(tmp_path, ID), 1, 2)
-    again = CrawlLog(tmp_path, ID)
-    write(again, 1, 2)
-    again.close()
+    killed(tmp_path, lost=[1, 2])
+    resumed(tmp_path, None, 1, 2)
     assert written(tmp_path) == [1, 2]
 
 
@@ -266,37 +269,20 @@ def test_a_log_without_lines_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_lines_after_the_last_commit_are_cut(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path, ID)
-    write(log, 1, 2)
-    committed = log.place
-    write(log, 3)  # killed before the commit
-    again = CrawlLog(tmp_path, ID, committed)
-    write(again, 3, 4)
-    again.close()
+    committed = killed(tmp_path, 1, 2, lost=[3])
+    assert resumed(tmp_path, committed, 3, 4).warnings == []
     assert written(tmp_path) == [1, 2, 3, 4]
-    assert again.warnings == []
 
 
 def test_a_crawl_that_goes_on_in_another_folder_finishes_its_files(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path / "a", ID)
-    write(log, 1)
-    committed = log.place
-    write(log, 2)
-    again = CrawlLog(tmp_path / "b", ID, committed)
-    write(again, 2)
-    again.close()
+    resumed(tmp_path / "b", killed(tmp_path / "a", 1, lost=[2]), 2)
     assert written(tmp_path / "a") == [1]
     assert written(tmp_path / "b") == [2]
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_a_log_that_was_moved_is_cut_where_it_is_now(tmp_path: Path) -> None:
-    log = CrawlLog(tmp_path / "a", ID)
-    write(log, 1)
-    committed = log.place
-    write(log, 2)
+    committed = killed(tmp_path / "a", 1, lost=[2])
     (tmp_path / "a").rename(tmp_path / "b")
-    again = CrawlLog(tmp_path / "b", ID, committed)
-    again.close()
+    assert resumed(tmp_path / "b", committed).warnings == []
     assert written(tmp_path / "b") == [1]
-    assert again.warnings == []

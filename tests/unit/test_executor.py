@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,13 +29,6 @@ def fail() -> None:
     raise ZeroDivisionError
 
 
-def run(use: Callable[[AdaptiveExecutor], Awaitable[None]]) -> None:
-    async def go() -> None:
-        await use(AdaptiveExecutor("aside"))
-
-    asyncio.run(go())
-
-
 @pytest.fixture(params=["here", "aside"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where work runs: always in place, or in the thread after the first piece."""
@@ -54,53 +47,46 @@ def no_thread_is_left() -> Iterator[None]:
             assert not thread.is_alive()
 
 
-def test_work_is_done_in_order(place: str) -> None:
+async def test_work_is_done_in_order(place: str) -> None:
+    aside = AdaptiveExecutor("aside")
     done: list[int] = []
-
-    async def use(aside: AdaptiveExecutor) -> None:
-        assert await aside.do(wait) == HERE
-        futures = [aside.do(lambda n=number: done.append(n)) for number in range(3 * BATCH)]
-        assert aside.is_busy == (place != HERE)
-        await asyncio.gather(*futures)
-        assert not aside.is_busy
-        assert await aside.do(where) == place
-
-    run(use)
+    assert await aside.do(wait) == HERE
+    futures = [aside.do(lambda n=number: done.append(n)) for number in range(3 * BATCH)]
+    assert aside.is_busy == (place != HERE)
+    await asyncio.gather(*futures)
+    assert not aside.is_busy
+    assert await aside.do(where) == place
     assert done == list(range(3 * BATCH))
 
 
-def test_an_error_is_raised_where_the_future_is_awaited(place: str) -> None:
-    async def use(aside: AdaptiveExecutor) -> None:
-        await aside.do(wait)
-        futures = [aside.do(work) for work in (where, fail, where)]
-        results = await asyncio.gather(*futures, return_exceptions=True)
-        assert [type(each) for each in results] == [str, ZeroDivisionError, str]
-
-    run(use)
+async def test_an_error_is_raised_where_the_future_is_awaited(place: str) -> None:
+    aside = AdaptiveExecutor("aside")
+    await aside.do(wait)
+    futures = [aside.do(work) for work in (where, fail, where)]
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(each) for each in results] == [str, ZeroDivisionError, str]
 
 
-def test_work_that_waits_runs_in_the_thread_and_so_does_all_work_behind_it() -> None:
+async def test_work_that_waits_runs_in_the_thread_and_so_does_all_work_behind_it() -> None:
+    aside = AdaptiveExecutor("aside")
     let_go = threading.Event()
-
-    async def use(aside: AdaptiveExecutor) -> None:
-        stuck = aside.do(lambda: let_go.wait(60), waits=True)
-        behind = aside.do(where)
-        cancelled = aside.do(where)
-        cancelled.cancel()
-        assert aside.is_busy
-        let_go.set()
-        assert await stuck
-        assert await behind == "aside"
-        while aside.is_busy:  # noqa: ASYNC110  (no future is left to await)
-            await asyncio.sleep(0)
-        assert await aside.do(where) == HERE  # as before
-
-    run(use)
+    stuck = aside.do(lambda: let_go.wait(60), waits=True)
+    cancelled = aside.do(where)
+    cancelled.cancel()
+    behind = aside.do(where)
+    assert aside.is_busy
+    let_go.set()
+    assert await stuck
+    assert await behind == "aside"
+    while aside.is_busy:  # noqa: ASYNC110  (no future is left to await)
+        await asyncio.sleep(0)
+    assert await aside.do(where) == HERE  # as before
 
 
-def test_a_piece_that_blocks_sends_the_next_ones_to_the_thread(
+async def test_a_piece_that_blocks_sends_the_next_ones_to_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    aside = AdaptiveExecutor("aside")
     now = 100.0
     monkeypatch.setattr(executor, "monotonic", lambda: now)
 
@@ -112,36 +98,31 @@ def test_a_piece_that_blocks_sends_the_next_ones_to_the_thread(
 
         return work
 
-    async def use(aside: AdaptiveExecutor) -> None:
-        nonlocal now
-        assert await aside.do(taking(executor.BLOCKED_S)) == HERE
-        assert await aside.do(taking(2 * executor.BLOCKED_S)) == HERE
-        assert await aside.do(taking(10.0)) == "aside"
-        assert await aside.do(where) == HERE
-        assert await aside.do(taking(2 * executor.BLOCKED_S)) == HERE
-        now += executor.AWAY_S / 2
-        assert await aside.do(where) == "aside"
-
-    run(use)
+    assert await aside.do(taking(executor.BLOCKED_S)) == HERE
+    assert await aside.do(taking(2 * executor.BLOCKED_S)) == HERE
+    assert await aside.do(taking(10.0)) == "aside"
+    assert await aside.do(where) == HERE
+    assert await aside.do(taking(2 * executor.BLOCKED_S)) == HERE
+    now += executor.AWAY_S / 2
+    assert await aside.do(where) == "aside"
 
 
-def test_a_piece_that_only_waited_for_the_processor_has_not_blocked(place: str) -> None:
-    async def use(aside: AdaptiveExecutor) -> None:
-        assert await aside.do(where) == HERE
-        assert await aside.do(where) == HERE
-        assert await aside.do(wait) == HERE
-        assert await aside.do(where) == place
-
-    run(use)
+async def test_a_piece_that_only_waited_for_the_processor_has_not_blocked(place: str) -> None:
+    aside = AdaptiveExecutor("aside")
+    assert await aside.do(where) == HERE
+    assert await aside.do(where) == HERE
+    assert await aside.do(wait) == HERE
+    assert await aside.do(where) == place
 
 
 def test_work_is_done_after_its_event_loop_is_closed() -> None:
     let_go, done = threading.Event(), threading.Event()
 
-    async def use(aside: AdaptiveExecutor) -> None:
+    async def use() -> None:
+        aside = AdaptiveExecutor("aside")
         aside.do(lambda: let_go.wait(60), waits=True)
         aside.do(done.set)
 
-    run(use)  # as a second Ctrl-C does
+    asyncio.run(use())  # as a second Ctrl-C does
     let_go.set()
     assert done.wait(60)

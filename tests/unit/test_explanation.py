@@ -238,38 +238,32 @@ def test_the_place_in_an_ordering_that_was_added(
     assert said[0] == f"Waiting at shortest 18: {NEXT}."
 
 
-@each_of(
-    ("settings", "expected"),
-    [
-        ({}, []),
-        ({"SCOPE_DENY": "b.net,re:/x$"}, ["SCOPE_DENY has re:/x$"]),
-        ({"SCOPE_DENY": "elsewhere.org,a.net"}, ["SCOPE_DENY has a.net"]),
-        ({"SCOPE_ALLOW": "b.net"}, ["nothing in SCOPE_ALLOW matches it"]),
-        ({"SCOPE_SUFFIXES": ".br,.pt"}, ["its host ends in none of SCOPE_SUFFIXES = .br, .pt"]),
-        ({"URLLENGTH_LIMIT": 9}, ["it is longer than URLLENGTH_LIMIT = 9"]),
-        ({"SCOPE_RULES": [lambda url, host: "odd"]}, ["a rule of SCOPE_RULES refuses it: odd"]),
-    ],
-)
-def test_out_of_scope(settings: dict[str, Any], expected: list[str]) -> None:
-    said = of_scope(Settings(settings), "http://www.a.net/x/x/x")
-    assert said == [f"Out of scope: {why}." for why in expected]
+NET, DEEP, REPEATED = "www.a.net/x/x/x", "a.net/a/b" + "/c" * 20, "a.net" + "/a/abc" * 5
 
 
 @each_of(
-    ("path", "expected"),
+    ("settings", "url", "why"),
     [
-        ("/a/b" + "/c" * 20, "its path has more segments than a path limit allows (TRAPS)"),
-        ("/a/abc" * 5, "its path repeats a segment more often than a path limit allows (TRAPS)"),
+        ({}, NET, ""),
+        ({"SCOPE_DENY": "b.net,re:/x$"}, NET, "SCOPE_DENY has re:/x$"),
+        ({"SCOPE_DENY": "elsewhere.org,a.net"}, NET, "SCOPE_DENY has a.net"),
+        ({"SCOPE_ALLOW": "b.net"}, NET, "nothing in SCOPE_ALLOW matches it"),
+        ({"SCOPE_SUFFIXES": ".br,.pt"}, NET, "its host ends in none of SCOPE_SUFFIXES = .br, .pt"),
+        ({"URLLENGTH_LIMIT": 9}, NET, "it is longer than URLLENGTH_LIMIT = 9"),
+        ({"SCOPE_RULES": [lambda _, host: "odd"]}, NET, "a rule of SCOPE_RULES refuses it: odd"),
+        ({}, "a.net:22/", "port 22 is one of another protocol, and not in ALLOW_PORTS"),
+        ({}, DEEP, ""),
+        ({}, REPEATED, ""),
+        ({"TRAPS": 1}, DEEP, "its path has more segments than a path limit allows (TRAPS)"),
+        (
+            *({"TRAPS": 1}, REPEATED),
+            "its path repeats a segment more often than a path limit allows (TRAPS)",
+        ),
     ],
 )
-def test_a_trap(path: str, expected: str) -> None:
-    assert of_scope(Settings({"TRAPS": 1}), f"http://a.net{path}") == [f"Out of scope: {expected}."]
-    assert of_scope(Settings(), f"http://a.net{path}") == []
-
-
-def test_a_port_of_another_protocol() -> None:
-    (said,) = of_scope(Settings(), "http://www.a.net:22/")
-    assert said == "Out of scope: port 22 is one of another protocol, and not in ALLOW_PORTS."
+def test_out_of_scope(settings: dict[str, Any], url: str, why: str) -> None:
+    said = of_scope(Settings(settings), f"http://{url}")
+    assert said == ([f"Out of scope: {why}."] if why else [])
 
 
 def test_out_of_scope_by_the_spider() -> None:

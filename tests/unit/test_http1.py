@@ -159,22 +159,16 @@ def check(case: Case, reader: ResponseReader, body: bytes) -> None:
 
 
 by_id = each_of("case", CASES, [case.id for case in CASES])
+by_cut = each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
 
 
 @by_id
-def test_whole(case: Case) -> None:
-    reader = read(case.method, [case.head + case.body])
-    assert reader.done is not case.to_eof
-    reader.end("eof")
-    check(case, reader, case.body)
-
-
-@by_id
-def test_byte_by_byte(case: Case) -> None:
-    reader = read(case.method, single_bytes(case.head + case.body))
-    assert reader.done is not case.to_eof
-    reader.end("eof")
-    check(case, reader, case.body)
+def test_whole_and_byte_by_byte(case: Case) -> None:
+    for pieces in ([case.head + case.body], single_bytes(case.head + case.body)):
+        reader = read(case.method, pieces)
+        assert reader.done is not case.to_eof
+        reader.end("eof")
+        check(case, reader, case.body)
 
 
 @by_id
@@ -231,6 +225,7 @@ def test_folded_lines_are_joined_with_a_space() -> None:
 @each_of(
     "garbage",
     [
+        b"<",  # detected at its first byte
         b"<html>HTTP/0.9 has no status line</html>",
         b"\x15\x03\x01\x00\x02\x02\x46",
         b"ICY 200 OK\r\n\r\n",
@@ -245,7 +240,7 @@ def test_folded_lines_are_joined_with_a_space() -> None:
         b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_INTERIM + 1),
     ],
 )
-@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@by_cut
 def test_garbage_is_the_peers_fault(garbage: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(FetchFailed) as caught:
         read("GET", cut(garbage))
@@ -263,7 +258,7 @@ def test_garbage_is_the_peers_fault(garbage: bytes, cut) -> None:  # type: ignor
     ],
     ids=["line", "lines", "blank lines", "interim", "reason"],
 )
-@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@by_cut
 def test_headers_are_bounded(flood: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(FetchFailed) as caught:
         read("GET", cut(flood))
@@ -276,7 +271,7 @@ def test_a_head_of_exactly_the_limit_passes() -> None:
     assert read("GET", [head + b"body"]).head == head
 
 
-@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@by_cut
 @each_of("head", [OK + b"\r\n", OK + b"Content-Length: 9000\r\n\r\n"], ids=["eof", "length"])
 def test_a_body_is_cut_exactly(head: bytes, cut) -> None:  # type: ignore[no-untyped-def]
     body = bytes(range(256)) * 30
@@ -286,7 +281,7 @@ def test_a_body_is_cut_exactly(head: bytes, cut) -> None:  # type: ignore[no-unt
     assert reader.body == reader.content == body[:BODY_LIMIT]
 
 
-@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@by_cut
 def test_a_chunked_body_is_cut_exactly(cut) -> None:  # type: ignore[no-untyped-def]
     body = b"64\r\n" + b"x" * 100 + b"\r\n"
     reader = read("GET", cut(CHUNKED + body * 100))
@@ -361,7 +356,7 @@ def test_chunks_of_all_sizes_and_styles(seed: int) -> None:
     assert (reader.truncated, reader.problem) == ("", "")
 
 
-@each_of("cut", [lambda data: [data], single_bytes], ids=["whole", "bytes"])
+@by_cut
 def test_endless_trailers_are_cut(cut) -> None:  # type: ignore[no-untyped-def]
     line = b"Name: " + b"x" * 92 + b"\r\n"
     reader = ResponseReader("GET", HEADER_LIMIT, 1 << 20)
@@ -392,11 +387,6 @@ def test_a_body_that_is_mostly_framing_is_cut(size: int, cut: bool) -> None:
     assert body.startswith(reader.body)
     assert len(reader.body) == pytest.approx(MAX_FRAMING if cut else len(body), rel=0.01)
     assert len(reader.content) == pytest.approx(len(reader.body) * size / len(chunk), rel=0.01)
-
-
-def test_garbage_is_detected_at_its_first_byte() -> None:
-    with pytest.raises(FetchFailed, match="bad_response"):
-        read("GET", [b"<"])
 
 
 def test_a_body_of_exactly_the_limit_is_complete() -> None:

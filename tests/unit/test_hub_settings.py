@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -161,13 +160,10 @@ def test_a_setting_that_a_cluster_cannot_use_is_one_line(
         (b'{"version":"0","id":"A","settings":""}', Refused, "the same version"),
     ],
 )
-def test_a_fetcher_does_not_wait_for_a_hub_that_cannot_have_it(
+async def test_a_fetcher_does_not_wait_for_a_hub_that_cannot_have_it(
     record: bytes, error: type[Exception], line: str
 ) -> None:
-    async def check() -> None:
-        records = Records()
-        await records.put(CRAWL, record, 0)
-        await wait_for_brief(records, "f", "1", lambda line: None)
-
+    records = Records()
+    await records.put(CRAWL, record, 0)
     with pytest.raises(error, match=line):
-        asyncio.run(check())
+        await wait_for_brief(records, "f", "1", lambda line: None)

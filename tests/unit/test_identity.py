@@ -51,6 +51,17 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+def damaged(killed: Path, tmp_path: Path, damage: Callable[[Path], None]) -> Path:
+    """A copy of the folder, with damage; that of its files."""
+    folder = Path(shutil.copytree(killed / FOLDER, tmp_path / FOLDER))
+    damage(folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def newest(folder: Path, pattern: str) -> Path:
     return max(folder.glob(pattern), key=lambda path: path.name)
 
@@ -141,15 +152,13 @@ def test_a_damaged_folder_is_an_error_and_left_unchanged(
     tmp_path: Path, killed: Path, case: str
 ) -> None:
     damage, words = DAMAGES[case]
-    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
-    damage(tmp_path / FOLDER)
-    before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    folder = damaged(killed, tmp_path, damage)
+    before = contents(folder)
     with pytest.raises(StoreError, match=words) as raised:
         LocalFrontier(tmp_path)
     assert str(raised.value).startswith(str(tmp_path))
     assert "\n" not in str(raised.value)
-    after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
-    assert after == before
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize(
@@ -168,8 +177,7 @@ def test_a_damaged_folder_is_an_error_and_left_unchanged(
 async def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
     tmp_path: Path, killed: Path, damage: Callable[[Path], None], expected: range
 ) -> None:
-    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
-    damage(tmp_path / FOLDER)
+    damaged(killed, tmp_path, damage)
     frontier = LocalFrontier(tmp_path, utc_s=LATER_S)
     assert frontier.warnings == []
     assert frontier.counters.crawled in expected
@@ -179,8 +187,7 @@ async def test_a_crawl_resumes_after_a_kill_or_a_full_disk(
 async def test_a_damaged_log_is_read_up_to_the_damage_with_a_warning(
     tmp_path: Path, killed: Path
 ) -> None:
-    shutil.copytree(killed / FOLDER, tmp_path / FOLDER)
-    garble("*.log", 0.5)(tmp_path / FOLDER)
+    damaged(killed, tmp_path, garble("*.log", 0.5))
     frontier = LocalFrontier(tmp_path, utc_s=LATER_S)
     (warning,) = frontier.warnings
     assert "is damaged: it resumes from the last commit before" in warning
@@ -226,12 +233,11 @@ def test_a_foreign_folder_is_left_unchanged(tmp_path: Path, file: str, words: st
 
 def test_another_programs_database_is_left_unchanged(tmp_path: Path) -> None:
     put(b"theirs", b"1")(tmp_path / FOLDER)
-    before = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    before = contents(tmp_path / FOLDER)
     for opened in (LocalFrontier, lambda folder: Inspection(folder / FOLDER)):
         with pytest.raises(StoreError, match="is no frontier"):
             opened(tmp_path)
-    after = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
-    assert after == before
+    assert contents(tmp_path / FOLDER) == before
 
 
 async def test_a_crawl_that_was_killed_while_rocksdb_made_its_first_files_begins(

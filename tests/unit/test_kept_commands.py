@@ -64,7 +64,7 @@ def test_the_frontier_gives_back_what_was_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_that_is_kept_outlives_a_power_failure(
+async def test_a_command_that_is_kept_outlives_a_power_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is synced to the disk behind its commit."""
@@ -77,15 +77,11 @@ def test_a_command_that_is_kept_outlives_a_power_failure(
             real(self)  # type: ignore[operator]
 
         monkeypatch.setattr(database_module.Database, name, called)
-
-    async def keep() -> None:
-        frontier = opened(tmp_path)
-        calls.clear()
-        await frontier.keep_command(DENY.row)
-        assert calls == ["commit", "sync"]
-        await frontier.close()
-
-    asyncio.run(keep())
+    frontier = opened(tmp_path)
+    calls.clear()
+    await frontier.keep_command(DENY.row)
+    assert calls == ["commit", "sync"]
+    await frontier.close()
 
 
 def test_the_newer_wish_is_the_target() -> None:

@@ -67,85 +67,73 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_hosts_that_have_used_the_least_time_go_first() -> None:
-    async def check() -> None:
-        process = FakeProcess()
-        pages = pages_with(process)
-        pages._times.charge("slow", 100.0, waiting=99)
-        pages._times.charge("slower", 200.0, waiting=99)
-        first = asked(pages, "slower")
-        await turn()  # nothing else waits
-        rest = [asked(pages, "slower"), asked(pages, "slow"), asked(pages, "new", 9999)]
-        rest.append(asked(pages, "newer"))
-        await turn()
-        assert repr(pages) == "<LargeBodies 1 read, 4 waiting>"
-        for _ in range(5):
-            process.goes_on.release()
-        await asyncio.gather(first, *rest)
-        hosts = [url.split("/")[2] for url in process.read_urls]
-        assert hosts == ["slower", "newer", "new", "slow", "slower"]
-        await pages.close()
-
-    asyncio.run(check())
+async def test_hosts_that_have_used_the_least_time_go_first() -> None:
+    process = FakeProcess()
+    pages = pages_with(process)
+    pages._times.charge("slow", 100.0, waiting=99)
+    pages._times.charge("slower", 200.0, waiting=99)
+    first = asked(pages, "slower")
+    await turn()  # nothing else waits
+    rest = [asked(pages, "slower"), asked(pages, "slow"), asked(pages, "new", 9999)]
+    rest.append(asked(pages, "newer"))
+    await turn()
+    assert repr(pages) == "<LargeBodies 1 read, 4 waiting>"
+    for _ in range(5):
+        process.goes_on.release()
+    await asyncio.gather(first, *rest)
+    hosts = [url.split("/")[2] for url in process.read_urls]
+    assert hosts == ["slower", "newer", "new", "slow", "slower"]
+    await pages.close()
 
 
-def test_no_page_is_read_while_links_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_page_is_read_while_links_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(largebodies, "_FULL_S", 0.0)
-
-    async def check() -> None:
-        process, held = FakeProcess(), True
-        process.goes_on.release()
-        pages = pages_with(process, lambda: held)
-        first = asked(pages, "a")
-        await turn()
-        assert repr(pages) == "<LargeBodies 0 read, 1 waiting>"
-        assert process.read_urls == []
-        held = False
-        await first
-        held = True
-        second = asked(pages, "b")
-        await turn()
-        pages.give_up()
-        with pytest.raises(GivenUp):
-            await second
-        assert process.read_urls == ["http://a/"]
-        await pages.close()
-
-    asyncio.run(check())
+    process, held = FakeProcess(), True
+    process.goes_on.release()
+    pages = pages_with(process, lambda: held)
+    first = asked(pages, "a")
+    await turn()
+    assert repr(pages) == "<LargeBodies 0 read, 1 waiting>"
+    assert process.read_urls == []
+    held = False
+    await first
+    held = True
+    second = asked(pages, "b")
+    await turn()
+    pages.give_up()
+    with pytest.raises(GivenUp):
+        await second
+    assert process.read_urls == ["http://a/"]
+    await pages.close()
 
 
-def test_the_end_of_the_crawl_gives_up_all_pages() -> None:
-    async def check() -> None:
-        process = FakeProcess()
-        pages = pages_with(process)
-        under_way = [asked(pages, host) for host in "abc"]
-        await turn()
-        assert process.read_urls == ["http://a/"]
-        pages.give_up()
-        ends = await asyncio.gather(*under_way, return_exceptions=True)
-        assert [type(end) for end in ends] == [GivenUp] * 3
-        with pytest.raises(GivenUp):
-            await asked(pages, "d")
-        assert process.read_urls == ["http://a/"]
-        await pages.close()
-
-    asyncio.run(check())
+async def test_the_end_of_the_crawl_gives_up_all_pages() -> None:
+    process = FakeProcess()
+    pages = pages_with(process)
+    under_way = [asked(pages, host) for host in "abc"]
+    await turn()
+    assert process.read_urls == ["http://a/"]
+    pages.give_up()
+    ends = await asyncio.gather(*under_way, return_exceptions=True)
+    assert [type(end) for end in ends] == [GivenUp] * 3
+    with pytest.raises(GivenUp):
+        await asked(pages, "d")
+    assert process.read_urls == ["http://a/"]
+    process.goes_on.release()  # what is read ends
+    await pages.close()
 
 
-def test_a_page_of_a_cancelled_caller_is_not_read() -> None:
-    async def check() -> None:
-        process = FakeProcess()
-        pages = pages_with(process)
-        first, second, third = (asked(pages, host) for host in "abc")
-        await turn()
-        second.cancel()
-        process.goes_on.release()
-        process.goes_on.release()
-        await asyncio.gather(first, third)
-        assert process.read_urls == ["http://a/", "http://c/"]
-        await pages.close()
-
-    asyncio.run(check())
+async def test_a_page_of_a_cancelled_caller_is_not_read() -> None:
+    process = FakeProcess()
+    pages = pages_with(process)
+    first, second, third = (asked(pages, host) for host in "abc")
+    await turn()
+    second.cancel()
+    process.goes_on.release()
+    process.goes_on.release()
+    await asyncio.gather(first, third)
+    assert process.read_urls == ["http://a/", "http://c/"]
+    await pages.close()
 
 
 def test_a_link_rich_page_is_held_until_its_links_are_put() -> None:

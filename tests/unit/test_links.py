@@ -145,14 +145,25 @@ def test_refresh(content: str, target: str | None) -> None:
     assert links(page) == ([target] if target else [])
 
 
-def test_the_first_base_with_an_address_counts_for_all() -> None:
-    page = "<a href=x><base><base href=/other/><base href=/third/><a href=y>"
-    assert links(page) == ["http://h/other/x", "http://h/other/y"]
-
-
-@each_of("base", ["data:text/html,", "javascript:x", "http://", "//:0:0/"])
-def test_a_useless_base_is_ignored(base: str) -> None:
-    assert links(f"<base href='{base}'><a href=x>") == ["x"]
+@each_of(
+    ("page", "found"),
+    [
+        # The first base with an address counts for all.
+        (
+            "<a href=x><base><base href=/other/><base href=/third/><a href=y>",
+            ["http://h/other/x", "http://h/other/y"],
+        ),
+        *(
+            (f"<base href='{useless}'><a href=x>", ["x"])
+            for useless in ("data:text/html,", "javascript:x", "http://", "//:0:0/")
+        ),
+        ("<a href='?a&amp;b&copy=1&#x26;&notit;&#0;'>", ["page?a&b&copy=1&&notit;%EF%BF%BD"]),
+        # It is a hint for ranking (HTML 4.6.7.13), and no reason not to follow.
+        ("<a href=x rel='noopener NoFollow'><a href=y>", ["x", "y"]),
+    ],
+)
+def test_bases_references_and_rel_nofollow(page: str, found: list[str]) -> None:
+    assert links(page) == found
 
 
 def test_links_are_counted_before_repeats_are_dropped() -> None:
@@ -160,12 +171,6 @@ def test_links_are_counted_before_repeats_are_dropped() -> None:
     read = read_page(page, "text/html", URL)
     assert read.links == ["http://h/dir/x", "http://h/dir/y"]
     assert read.found == 4
-
-
-def test_references_in_attributes() -> None:
-    assert links("<a href='?a&amp;b&copy=1&#x26;&notit;&#0;'>") == [
-        "page?a&b&copy=1&&notit;%EF%BF%BD"
-    ]
 
 
 @each_of(
@@ -249,11 +254,6 @@ def test_the_header_refresh_means_what_a_meta_refresh_does(header: str, link: st
         assert read.links == list(dict.fromkeys(want + ([link] if link else [])))
         assert read.found == len(want) + bool(link)
     assert read_page(b"", "", URL, refresh=header, x_robots_tag="nofollow").links == []
-
-
-def test_rel_nofollow_is_no_reason_not_to_follow() -> None:
-    """It is a hint for ranking (HTML 4.6.7.13)."""
-    assert links("<a href=x rel='noopener NoFollow'><a href=y>") == ["x", "y"]
 
 
 def test_media_types() -> None:

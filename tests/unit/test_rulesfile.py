@@ -197,13 +197,10 @@ def problems(value: object) -> list[str]:
     return check(of_a_crawl(RULES=value))
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "rules.toml")
     with pytest.raises(RulesError, match="is a pipe: give a file"):
         load(tmp_path / "rules.toml")
-
-
-def test_a_device_is_refused_and_not_read() -> None:
     with pytest.raises(RulesError, match="/dev/zero is a device: give a file"):
         load(Path("/dev/zero"))
 

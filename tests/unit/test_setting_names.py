@@ -53,20 +53,26 @@ def test_a_misspelt_setting(name: str, meant: str) -> None:
     assert checked(**{name: 1}) == Names([line], [])
 
 
+NEAREST = f"SCOPE_DENIED is no setting; the nearest is SCOPE_DENY {HINT}"
+INSTEAD = "an idle connection is kept for 15 s, if no delay is as long"
+GONE = f"KEEP_ALIVE is not a setting any more: {INSTEAD} {HINT}"
+
+
 @each_of(
-    "name",
+    ("given", "names"),
     [
-        *("PLAYWRIGHT_BROWSER_TYPE", "SPIDERMON_ENABLED", "REDIS_URL", "MY_PIPELINE_FILE"),
-        "DEBUG_COMMAND",  # of an earlier version's own processes
+        # An unknown name is the user's own.
+        ({"PLAYWRIGHT_BROWSER_TYPE": 1, "SPIDERMON_ENABLED": 1}, NONE_WRONG),
+        ({"REDIS_URL": 1, "MY_PIPELINE_FILE": 1}, NONE_WRONG),
+        ({"DEBUG_COMMAND": 1}, NONE_WRONG),  # of an earlier version's own processes
+        ({"SCOPE_DENIED": "x"}, Names([], [NEAREST])),
+        ({"KEEP_ALIVE": "60"}, Names([GONE], [])),  # of the last release
+        ({"KEEP_ALIVE": "60", "OWN_NAMES": "KEEP_ALIVE"}, NONE_WRONG),
+        ({"OWN_NAMES": 5}, NONE_WRONG),  # that is left to the check of values
     ],
 )
-def test_an_unknown_name_is_the_users_own(name: str) -> None:
-    assert checked(**{name: 1}) == NONE_WRONG
-
-
-def test_a_name_that_may_be_misspelt_gets_a_line() -> None:
-    line = f"SCOPE_DENIED is no setting; the nearest is SCOPE_DENY {HINT}"
-    assert checked(SCOPE_DENIED="x") == Names([], [line])
+def test_names_that_are_not_misspelt(given: dict[str, Any], names: Names) -> None:
+    assert checked(**given) == names
 
 
 class Theirs(BroadSpider):
@@ -85,17 +91,6 @@ def test_text_of_the_users_makes_no_name_known() -> None:
 @each_of("own", [["SCOPE_SUFFIX", "seed"], "SCOPE_SUFFIX,seed"])
 def test_a_name_of_ones_own_may_resemble_a_known_one(own: list[str] | str) -> None:
     assert checked(Theirs, {"seed": "x"}, OWN_NAMES=own) == NONE_WRONG
-
-
-def test_own_names_that_cannot_be_used_are_left_to_the_check_of_values() -> None:
-    assert checked(OWN_NAMES=5) == NONE_WRONG
-
-
-def test_a_setting_of_the_last_release_says_what_to_use() -> None:
-    instead = "an idle connection is kept for 15 s, if no delay is as long"
-    line = f"KEEP_ALIVE is not a setting any more: {instead} {HINT}"
-    assert checked(KEEP_ALIVE="60") == Names([line], [])
-    assert checked(KEEP_ALIVE="60", OWN_NAMES="KEEP_ALIVE") == NONE_WRONG
 
 
 def test_each_setting_that_the_changelog_calls_gone_is_refused() -> None:

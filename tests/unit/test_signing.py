@@ -229,14 +229,8 @@ def test_a_file_without_such_a_key_is_refused_without_its_content(
     assert JWK["d"] not in str(caught.value)
 
 
-def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KeyFileError, match="No such file"):
-        read_key(tmp_path / "none")
-    with pytest.raises(KeyFileError, match="directory"):
-        read_key(tmp_path)
-
-
-def test_a_pipe_is_no_file_of_a_key(tmp_path: Path) -> None:
+def test_a_missing_file_a_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key.pem")
-    with pytest.raises(KeyFileError, match="is a pipe"):
-        read_key(tmp_path / "key.pem")
+    for name, why in (("none", "No such file"), ("", "directory"), ("key.pem", "is a pipe")):
+        with pytest.raises(KeyFileError, match=why):
+            read_key(tmp_path / name)

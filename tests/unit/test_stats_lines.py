@@ -71,19 +71,21 @@ def test_elapsed_is_the_nearest_second(elapsed_s: float, shown: str) -> None:
     assert stats_line(elapsed_s, Counters()).startswith(shown)
 
 
-def test_speed_line_of_the_reference() -> None:
-    assert speed_line(175, 24_600_000, 2.0) == "    *** crawling 87.5 pps @ 12.3 Mbps"
-
-
-def test_speed_is_over_the_time_that_passed() -> None:
-    """Trace 2 at [4]: 118 pages since the last line and 58.6 pps, so not over 2 s flat."""
-    assert speed_line(118, 0, 2.0137) == "    *** crawling 58.6 pps @ 0.0 Mbps"
-
-
-@each_of("over_s", [0.0, -1.0])
-def test_no_time_is_no_speed(over_s: float) -> None:
-    assert speed_line(10, 1000, over_s) == "    *** crawling 0.0 pps @ 0.0 Mbps"
-    assert per_second(10, over_s) == 0.0
+@each_of(
+    ("pages", "bits", "over_s", "speed"),
+    [
+        (175, 24_600_000, 2.0, "87.5 pps @ 12.3 Mbps"),  # of the reference
+        # Trace 2 at [4]: 118 pages since the last line and 58.6 pps, so not over 2 s flat.
+        (118, 0, 2.0137, "58.6 pps @ 0.0 Mbps"),
+        (10, 1000, 0.0, "0.0 pps @ 0.0 Mbps"),
+        (10, 1000, -1.0, "0.0 pps @ 0.0 Mbps"),
+    ],
+)
+def test_speed_is_over_the_time_that_passed(
+    pages: int, bits: int, over_s: float, speed: str
+) -> None:
+    assert speed_line(pages, bits, over_s) == f"    *** crawling {speed}"
+    assert over_s > 0.0 or per_second(10, over_s) == 0.0
 
 
 BIG_TRACE = Counters(

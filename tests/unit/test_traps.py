@@ -79,19 +79,21 @@ class TestSequences:
             (link,) = self.outlinks.of_page([url], link)
         return link
 
-    def test_grows_from_number_to_number(self) -> None:
-        assert self.follow("/1", "/2", "/3").sequence == 3
-
-    def test_of_months_and_their_days(self) -> None:
-        """The URLs of a calendar change their form, so any numbered page is a step."""
-        assert self.follow("/m/2031/07", "/d/2031/07/31", "/m/2031/08", "/?week=32").sequence == 4
-
-    def test_ends_at_a_page_without_a_number(self) -> None:
-        assert self.follow("/1", "/2", "/about").sequence == 0
-        assert self.follow("/1", "/2", "/about", "/3").sequence == 0
-
-    def test_ends_at_another_host(self) -> None:
-        assert self.follow("/1", "/2", "http://other.example/3").sequence == 0
+    @each_of(
+        ("targets", "sequence"),
+        [
+            (("/1", "/2", "/3"), 3),
+            # The URLs of a calendar change their form, so any numbered page is a step.
+            (("/m/2031/07", "/d/2031/07/31", "/m/2031/08", "/?week=32"), 4),
+            (("/1", "/2", "/about"), 0),
+            (("/1", "/2", "/about", "/3"), 0),
+            (("/1", "/2", "http://other.example/3"), 0),
+        ],
+    )
+    def test_numbered_pages_of_a_host_are_steps(
+        self, targets: tuple[str, ...], sequence: int
+    ) -> None:
+        assert self.follow(*targets).sequence == sequence
 
     def test_a_longer_one_is_refused_and_counted(self) -> None:
         last = self.follow("/1", "/2", "/3", "/4", "/5")

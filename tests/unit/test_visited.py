@@ -29,6 +29,14 @@ def with_tag(etag: str, *, is_conditional: bool = False) -> Visit:
     return Visit(Capture(Validators(etag)), is_conditional)
 
 
+def seen_by(
+    last: Visit | None, exchange: Exchange = PLAIN, answered: Page | None = None
+) -> Visited:
+    seen = visited_of(last, exchange, answered or page())
+    assert seen is not None
+    return seen
+
+
 def page(exchange: Exchange = PLAIN, simhash: int | None = 0xFF00) -> Page:
     made = Page(exchange.url, exchange.status, payload_digest=DIGEST, truncated=exchange.truncated)
     made.exchange, made.simhash = exchange, simhash
@@ -36,9 +44,8 @@ def page(exchange: Exchange = PLAIN, simhash: int | None = 0xFF00) -> Page:
 
 
 def test_a_first_visit() -> None:
-    seen = visited_of(None, PLAIN, page())
     validators = Validators('"2"', "Sat, 01 Aug 2026 10:00:00 GMT")
-    assert seen == Visited(Capture(validators, 0xFF00, PLAIN.started_time, DIGEST))
+    assert seen_by(None) == Visited(Capture(validators, 0xFF00, PLAIN.started_time, DIGEST))
 
 
 def test_without_recrawl_and_without_a_page_there_is_nothing() -> None:
@@ -47,30 +54,21 @@ def test_without_recrawl_and_without_a_page_there_is_nothing() -> None:
 
 
 def test_a_page_that_was_not_archived_has_no_capture() -> None:
-    seen = visited_of(None, replace(PLAIN, archived=False), page())
-    assert seen is not None
-    assert seen.capture.captured_at == 0.0
+    assert seen_by(None, replace(PLAIN, archived=False)).capture.captured_at == 0.0
 
 
 def test_the_same_bytes_as_an_earlier_capture_of_the_url_refer_to_it() -> None:
     exchange, same = replace(PLAIN, digest=DIGEST), page()
     same.original = Original(PLAIN.url, 77.0, DIGEST)
-    seen = visited_of(LAST, exchange, same)
-    assert seen is not None
-    assert seen.capture.captured_at == 77.0
+    assert seen_by(LAST, exchange, same).capture.captured_at == 77.0
     same.original = Original("http://b.test/", 77.0, DIGEST)  # that is a capture of another URL
-    seen = visited_of(LAST, exchange, same)
-    assert seen is not None
-    assert seen.capture.captured_at == PLAIN.started_time
+    assert seen_by(LAST, exchange, same).capture.captured_at == PLAIN.started_time
 
 
 def test_small_changes_add_up() -> None:
-    near, seen = page(simhash=0xFF01), None
-    seen = visited_of(LAST, PLAIN, near)
-    assert seen is not None
+    seen = seen_by(LAST, PLAIN, page(simhash=0xFF01))
     assert (seen.is_unchanged, seen.capture.simhash) == (True, 0xFF00)
-    seen = visited_of(LAST, PLAIN, page(simhash=0x00FF))
-    assert seen is not None
+    seen = seen_by(LAST, PLAIN, page(simhash=0x00FF))
     assert (seen.is_unchanged, seen.capture.simhash) == (False, 0x00FF)
 
 
@@ -78,8 +76,7 @@ def test_the_same_bytes_are_no_change_under_a_hash_of_an_earlier_version() -> No
     last = Visit(replaced(OLD, payload_digest=DIGEST))
     same = page(simhash=0x00FF)
     assert is_unchanged(last, same) is True
-    seen = visited_of(last, PLAIN, same)
-    assert seen is not None
+    seen = seen_by(last, PLAIN, same)
     assert (seen.is_unchanged, seen.capture.simhash) == (True, 0x00FF), (
         "the next visit compares with this"
     )
@@ -100,8 +97,7 @@ def test_a_plain_check_says_whether_the_validators_held() -> None:
 
 def test_a_page_that_was_cut_is_not_compared_and_has_no_validators() -> None:
     cut = replace(PLAIN, truncated="disconnect")
-    seen = visited_of(LAST, cut, page(cut))
-    assert seen is not None
+    seen = seen_by(LAST, cut, page(cut))
     assert (seen.capture.validators, seen.is_unchanged) == (("", ""), None)
     assert is_unchanged(LAST, page(replace(PLAIN, truncated="length"))) is True
 
@@ -118,9 +114,7 @@ def test_a_304_keeps_what_was_known() -> None:
     )
     assert visited_of(LAST, not_modified, made) == Visited(OLD, is_unchanged=True, is_304=True)
     newer = replace(not_modified, headers=[(b"etag", b'"2"')])
-    seen = visited_of(LAST, newer, made)
-    assert seen is not None
-    assert seen.capture == replaced(OLD, validators=Validators('"2"'))
+    assert seen_by(LAST, newer, made).capture == replaced(OLD, validators=Validators('"2"'))
 
 
 def test_a_hash_of_64_bits_goes_from_process_to_process() -> None:

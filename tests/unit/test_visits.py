@@ -186,6 +186,14 @@ class Crawl:
             self.visits.setdefault(lease.url, []).append(self.now)
         return outcome
 
+    def explained(self, url: str) -> str:
+        """What `scrapy explain` says of a page between two runs: the crawl is closed."""
+        self.close()
+        frontier = Inspection(self.folder)
+        said = " ".join(explain(frontier, url, UTC_S + self.now))
+        frontier.close()
+        return said
+
     @property
     def counted(self) -> Counter[str]:
         return self.state.counters.visits
@@ -512,10 +520,7 @@ def test_a_host_without_conditional_requests_is_explained(tmp_path: Path) -> Non
     crawl = Crawl(tmp_path, answer=servers.answer)
     crawl.put(link("http://h/"))
     crawl.run(crawl.now + 6.5 * CYCLE_S)
-    crawl.close()
-    frontier = Inspection(tmp_path)
-    said = " ".join(explain(frontier, "http://h/", UTC_S + crawl.now))
-    frontier.close()
+    said = crawl.explained("http://h/")
     assert "h gets no conditional requests: it answered 304 for pages that had changed." in said
     assert re.search(r"It seems to change each \d{3} s or more often \(", said)
 
@@ -914,12 +919,9 @@ def test_sitemaps_take_no_visits_from_pages(tmp_path: Path) -> None:
 
 def test_explained(tmp_path: Path) -> None:
     def said(url: str) -> str:
-        crawl.close()
-        frontier = Inspection(tmp_path)
-        lines = explain(frontier, url, UTC_S + crawl.now)
-        frontier.close()
+        lines = crawl.explained(url)
         crawl.begin()
-        return " ".join(lines)
+        return lines
 
     crawl = Crawl(tmp_path, answer=lambda lease, now: page(now, 404 if "no" in lease.url else 200))
     crawl.put(link("http://h/"), link("http://h/no"))
@@ -945,12 +947,11 @@ def test_a_page_that_has_not_joined_the_cycle_is_explained(tmp_path: Path) -> No
     crawl.kill("fixed")
     crawl.put(link("http://h/"))
     crawl.run(200.0)
-    crawl.close()
-    frontier = Inspection(tmp_path)
-    said = {url: " ".join(explain(frontier, url, UTC_S)) for url in ("http://h/", "http://h/a")}
-    frontier.close()
-    assert "The next visit (RECRAWL) is at" in said["http://h/"]
-    assert "Not visited again (RECRAWL) so far: fetched by a run without it" in said["http://h/a"]
+    assert "The next visit (RECRAWL) is at" in crawl.explained("http://h/")
+    crawl.begin()
+    assert "Not visited again (RECRAWL) so far: fetched by a run without it" in crawl.explained(
+        "http://h/a"
+    )
 
 
 def test_rows(tmp_path: Path) -> None:

@@ -31,15 +31,6 @@ def test_unchunked_decodes_chunks(body: bytes, data: bytes, is_whole: bool) -> N
     assert unchunked(body) == (data, is_whole)
 
 
-def test_recorded_digest_follows_the_setting() -> None:
-    body = chunked(TEXT[:7], TEXT[7:])
-    each = exchange(head(HTML, CHUNKED), body, payload=TEXT)
-    capture = Capture(each, payload_digest(each))
-    assert recorded_digest(capture, "wire") == digest(body)
-    assert recorded_digest(capture, "payload") == digest(TEXT)
-    assert recorded_digest(capture, "none") == ""
-
-
 def test_a_revisit_has_the_digest_of_the_wire() -> None:
     body, other = chunked(TEXT), chunked(TEXT[:7], TEXT[7:])
     each = exchange(head(HTML, CHUNKED), body, payload=TEXT)
