@@ -15,6 +15,14 @@ _URL = re.compile(
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 
 
+class HostParts(NamedTuple):
+    """None where an address has no such part."""
+
+    tld: str | None
+    registered_domain: str | None
+    reversed: str | None
+
+
 class UrlParts(NamedTuple):
     """`port` and `query`: None if the URL has none."""
 
@@ -35,13 +43,11 @@ def url_parts(url: str) -> UrlParts | None:
 
 
 @lru_cache(CACHED_HOSTS)
-def host_parts(host: str) -> tuple[str | None, str | None, str | None]:
-    """The top-level domain, the registered domain and the reversed name of `host`, which is in
-    lower case; an IPv6 address has brackets. None where an address has no such part.
-    """
+def host_parts(host: str) -> HostParts:
+    """The parts of `host`, in lower case; an IPv6 address has brackets."""
     if host[:1] == "[" or _IPV4.fullmatch(host):
-        return None, None, None
+        return HostParts(None, None, None)
     labels = host.split(".")
     domain, suffix = domain_and_suffix(host)
     has_domain = suffix and domain != suffix
-    return labels[-1], domain if has_domain else None, ".".join(reversed(labels))
+    return HostParts(labels[-1], domain if has_domain else None, ".".join(reversed(labels)))
