@@ -67,17 +67,18 @@ class Worker:
 
 
 def fork_workers(arguments: Sequence[str]) -> None:
-    """Fork what this process starts as `python -c` with an open socket, if `scrapy` has workers."""
+    """Fork what this process starts as a worker, if `scrapy` has some.
+
+    Not the process of large bodies, which ends when its parent is not the crawl.
+    """
     if not any(each.startswith("CRAWL_PROCESSES=") for each in arguments):
         return
     workers = Workers()
 
     class Popen(subprocess.Popen[Any]):
         def __new__(cls, command: Sequence[str], **options: Any) -> Any:
-            if list(command[:2]) == [sys.executable, "-c"] and (
-                pass_fds := options.get("pass_fds")
-            ):
-                return Worker(workers, command[1:], *pass_fds)
+            if command[1:2] == ["-c"] and "webcrawl.extensions.worker" in command[2]:
+                return Worker(workers, command[1:], *options["pass_fds"])
             return super().__new__(cls)
 
     subprocess.Popen = Popen  # type: ignore[misc]
