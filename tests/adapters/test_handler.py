@@ -432,6 +432,7 @@ def test_a_request_that_is_not_http_is_not_sent(
     if not proxied:
         lease = Lease("a.invalid", Step.PAGE, request.url, "127.0.0.1")
         PageFetch(lease).bind(request)
+    caplog.set_level(logging.WARNING)  # a test before may have set that of Scrapy's logger
     with pytest.raises(NotSent):
         download(request)
     assert len(caplog.messages) == 1

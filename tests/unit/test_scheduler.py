@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,11 @@ def crawler_with(**settings: Any) -> Crawler:
 class Closing(Scheduler):
     async def aclose(self) -> None:
         await self._pump.close()
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a Scheduler makes the folder of its crawl log
 
 
 @pytest.fixture
