@@ -1,7 +1,11 @@
 """Commands for a running crawl: the interface that the live page and `scrapy ctl` call.
 
 `crawl_of(crawler).steering` is None for a crawl that cannot be steered: a debugging command, a
-worker process, or another scheduler. `extensions.steering` implements it.
+worker process, or another scheduler.
+
+The way of a command: `live` hears it and calls this interface; `extensions.steering` carries it
+out, or with several hubs asks hub 0 to (`extensions.hubprocess`, by letters of `cluster.steering`);
+in each process `scheduler.controls` obeys, and `keptcommands` has it for the next run.
 """
 
 from __future__ import annotations
