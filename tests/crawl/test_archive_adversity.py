@@ -114,7 +114,7 @@ execute(["scrapy", *sys.argv[4:]])
         crawl.interrupt_twice()
         result = crawl.wait()
     assert result.exit_code == 130
-    assert result.log.rstrip().endswith("as after a kill, without its summary and report")
+    assert result.log.rstrip().endswith("as after a kill, without summary and report")
     assert "Traceback" not in result.log
     assert list((tmp_path / "warc").glob("*.open"))
     result = next_crawl(tmp_path)

@@ -48,9 +48,9 @@ EXIT_CODES = (
     "0  no URL is left, the target is met, or Ctrl-C stopped the crawl",
     "1  a bad seed or an error, named by the last line on standard error",
     "2  a setting that cannot be used, or a misspelt name",
-    "130  Ctrl-C twice",
+    "130  Ctrl-C twice, or at once",
 )
-CUT = "stopped twice: the crawl ended as after a kill, without its summary and report"
+CUT = "stopped twice, or as it began: the end is as after a kill, without summary and report"
 _WIDTH = 76  # without the two spaces that the formatter puts before each line
 _INDENT = 22  # to the column where the options' help begins
 
