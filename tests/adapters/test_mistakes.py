@@ -83,6 +83,7 @@ def test_a_mistake_is_one_line(scrapy: Scrapy, arguments: tuple[str, ...], line:
         ("report", "give one folder"),
         ("top", "give one JOBDIR"),
         ("top a b", "give one JOBDIR"),
+        ("top a --twice", "there is no option --twice"),
         ("warccheck", "give one or more WARC files"),
         ("warcrecover", "give the folder of the WARC files"),
         ("wacz", "give WARC files, or their folder"),

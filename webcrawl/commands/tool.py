@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
 
 from webcrawl.base.wording import INTERRUPTED, needs_extra
 from webcrawl.report.console import discard_output
@@ -66,6 +67,8 @@ class ToolCommand(_Base):
         self._command.add_options(parser)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if unknown := [each for each in args if each.startswith("-")]:  # Scrapy lets them pass
+            raise UsageError(f"there is no option {unknown[0]}")
         try:
             self._command.run(args, opts)
             sys.stdout.flush()
