@@ -52,11 +52,14 @@ class PageFetchMiddleware:
         return middleware
 
     @classmethod
-    def problem_in(cls, crawler: Crawler) -> str:
-        """The problem, if this middleware is off or another one stands before it; else "".
+    def is_on(cls, crawler: Crawler) -> bool:
+        return any(isinstance(each, cls) for each in crawler.engine.scraper.spidermw.middlewares)
 
-        The other one might drop an item that this one waits for, and the page would never end. A
-        script may also have switched off `StartCheck`, which refuses a crawl without this one.
+    @classmethod
+    def hidden_in(cls, crawler: Crawler) -> str:
+        """The problem, if another middleware stands before this one; else "".
+
+        It might drop an item that this one waits for, and the page would never end.
         """
         before = ""
         for middleware in crawler.engine.scraper.spidermw.middlewares:
@@ -64,7 +67,7 @@ class PageFetchMiddleware:
                 return f"SPIDER_MIDDLEWARES: {before} stands before {NAME}: 0" if before else ""
             if hasattr(middleware, "process_spider_output"):
                 before = before or global_object_name(type(middleware))
-        return "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
+        return ""
 
     @cached_property
     def _keeper(self) -> CrawlScheduler:

@@ -367,7 +367,7 @@ class Scheduler(BaseScheduler):
         self._robots_before = self.counters.robots.total()
         if self.problem:
             refuse(self._crawler, "frontier_error", self.problem)
-        if problem := PageFetchMiddleware.problem_in(self._crawler):
+        if problem := PageFetchMiddleware.hidden_in(self._crawler):
             refuse(self._crawler, "settings_error", problem)
         self._pump.start()
 

@@ -22,6 +22,7 @@ from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.base.executor import AdaptiveExecutor
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
+from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.answers import compare, note_signals, page_of
 from webcrawl.crawl.crawl import Crawl, crawl_of, refuse
 from webcrawl.crawl.page_fetch import PageFetch, state_of
@@ -143,6 +144,9 @@ class BroadSpider(Spider):
             refuse(self.crawler, "settings_error", problem)
         if local is None:
             return  # it could not be opened, and the scheduler has logged the reason
+        if not PageFetchMiddleware.is_on(self.crawler):  # a script may have StartCheck off too
+            problem = "SPIDER_MIDDLEWARES: PageFetchMiddleware is off: no page ends"
+            refuse(self.crawler, "settings_error", problem)
         source, accepted = await self._open_seeds(), 0
         async for urls in portions(source):
             accepted += (await scheduler.put_seeds(urls))[0]
