@@ -126,6 +126,16 @@ def test_a_proxy_that_is_down_is_counted(scrapy: Scrapy, monkeypatch: pytest.Mon
     assert "Traceback" not in done.stderr
 
 
+def test_a_crawl_that_never_had_a_page_fails_in_each_run(scrapy: Scrapy, tmp_path: Path) -> None:
+    options = ("-a", "seeds=http://nowhere.example/", "-s", f"JOBDIR={tmp_path / 'job'}")
+    with running(*SIMWEB) as web:
+        runs = [scrapy("crawl", "broad", *options, *crawl_of(web.dns)) for _ in range(2)]
+    failed = "the first seeds that failed: http://nowhere.example/ (dns)", "dropped: 1 (dns 1)"
+    for done, what in zip(runs, failed, strict=True):
+        line = f"not one page was answered in this run; {what}"
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, line)
+
+
 def refusing_proxy(connection: socket.socket) -> None:
     """A proxy that opens no tunnel and serves pages of 2 MB only."""
     if read_request(connection).startswith(b"CONNECT"):

@@ -38,7 +38,7 @@ from webcrawl.crawl.page_fetch import PageFetch, page_fetch_of, strip
 from webcrawl.crawl.requisites import Requisites
 from webcrawl.crawl.spidermiddleware import PageFetchMiddleware
 from webcrawl.crawl.user_requests import UserRequests, is_of_the_web, is_plain
-from webcrawl.fetch.exchange import Exchange
+from webcrawl.fetch.exchange import REASONS, Exchange
 from webcrawl.fetch.retryafter import asked_to_wait_s
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.candidates import FAILURES_MAX
@@ -379,7 +379,7 @@ class Scheduler(BaseScheduler):
             raise CloseSpider("bad_seed")
 
     def _is_unanswered(self) -> bool:
-        """Whether no page was answered in this run, and at least one failed.
+        """Whether no page was answered in this run, and at least one failed, or none in any run.
 
         False in a worker: only the first process has all counts. With several hubs: whether no hub
         has had an answer in any run, and one failed here.
@@ -390,14 +390,18 @@ class Scheduler(BaseScheduler):
             return False
         seeds = self.frontier.local.failed_seeds
         failures = seeds or self._pump.had_outage or self.counters.kept.total()
-        return bool(failures) and self.counters.crawled == self._crawled_before
+        earlier = not self.counters.crawled and any(map(self.counters.dropped.get, REASONS))
+        return bool(failures or earlier) and self.counters.crawled == self._crawled_before
 
     def _log_unanswered(self) -> None:
         """Make a run without any answered page an error, even if a user stopped it."""
         local = self.frontier.local
         seeds = (local and local.failed_seeds) or self._pump.failures[:FAILURES_MAX]
         named = ", ".join(f"{name} ({reason})" for name, reason in seeds)
-        problem = f"not one page was answered in this run; the first seeds that failed: {named}"
+        failed = f"the first seeds that failed: {named}"
+        if not named:  # in earlier runs
+            failed = f"dropped: {by_reason(self.counters.dropped)}"
+        problem = f"not one page was answered in this run; {failed}"
         report_error(self._crawler, problem)
 
     def _log_urls_left(self) -> None:
