@@ -57,6 +57,8 @@ def options(args: argparse.Namespace) -> Options:
     for name, port in serving.items():
         if name.endswith("port") and not 0 <= port <= 65535:
             raise ValueError(f"--{name.replace('_', '-')} {port}: ports are 0 to 65535")
+    if args.hosts < 1:
+        raise ValueError(f"--hosts {args.hosts}: at least 1")
     select(args.features, FEATURES)  # before a socket is bound
     if args.survey:
         spec = survey.spec(args.survey, args.seed, args.page_bytes, args.menu)

@@ -43,7 +43,7 @@ def silent_dns() -> tuple[str, socket.socket]:
     ("seeds", "line"),
     [
         ([], "bad seed: no seeds are given; -a seeds= takes files"),
-        (["-a", "seeds=-"], "bad seed: there is no URL in standard input (1 bad lines"),
+        (["-a", "seeds=-"], "bad seed: there is no URL in standard input (1 bad line,"),
     ],
 )
 def test_a_bad_seed_is_reported_before_any_query(

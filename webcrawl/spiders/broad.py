@@ -21,6 +21,7 @@ from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from webcrawl.base.executor import AdaptiveExecutor
+from webcrawl.base.wording import counted
 from webcrawl.config.build import hubs_from, reading_from, reads_sitemaps
 from webcrawl.crawl import PageFetchMiddleware
 from webcrawl.crawl.answers import compare, note_signals, page_of
@@ -153,7 +154,7 @@ class BroadSpider(Spider):
         for example in source.bad_examples:
             self.logger.warning("seeds: %s", example)
         if source.bad:
-            self.logger.warning("seeds: %d lines are not a URL", source.bad)
+            self.logger.warning("seeds: %s no URL", counted(source.bad, "line is", "lines are"))
         if source.marked and not reads_sitemaps(self.settings):
             self.logger.warning(
                 "seeds: %d begin with sitemap:, and are fetched as pages: %s",

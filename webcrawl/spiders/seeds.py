@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.textfile import NotAFile, check_kind
-from webcrawl.base.wording import is_utf8
+from webcrawl.base.wording import counted, is_utf8
 from webcrawl.frontier.outlinks import SITEMAP_MARK
 from webcrawl.parse.urls import canonicalize
 
@@ -128,7 +128,7 @@ class SeedSource:
             names = ", ".join(source.name for source in self._sources)
             bad = ""
             if self.bad:
-                bad = f" ({self.bad} bad lines, the first is {self.bad_examples[0]})"
+                bad = f" ({counted(self.bad, 'bad line')}, the first is {self.bad_examples[0]})"
             raise BadSeed(f"there is no URL in {names}{bad}")
         self._urls = chain([first], self._urls)
 
