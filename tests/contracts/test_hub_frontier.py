@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from webcrawl.cluster.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.cluster.fetching import CHANGED, HubFrontier
 from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject, parts_of
 from webcrawl.cluster.sessions import Sessions
+from webcrawl.crawllog.line import Details, to_bytes
 from webcrawl.extensions import fetcher
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Link
@@ -309,6 +311,33 @@ async def test_a_fetcher_whose_hub_is_gone_does_not_wait_for_it_when_it_ends(
         assert await frontier.put([link("http://a/")], 0.0) == 0
     if middleware._life is not None:
         middleware._life.cancel()
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_a_fetcher_that_no_hub_hears_leaves_its_files_as_if_it_were_killed(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """The next one in its folder tells the hub what was archived: it is fetched again."""
+    monkeypatch.setattr(fetching, "TICK_S", 0.001)
+    (path := tmp_path / "a.warc.gz").touch()
+    frontier = machines.fetcher()
+    crawl = SimpleNamespace(frontier=frontier)
+    stats = SimpleNamespace(get_stats=dict)
+    crawler: Any = SimpleNamespace(settings={"WARC_DIR": tmp_path}, stats=stats)
+    monkeypatch.setattr(fetcher, "crawl_of", lambda crawler: crawl)
+    life = machines.start(frontier)
+    await frontier.put([link("http://a/")], 0.0)
+    (look_up,) = await frontier.acquire(0.0, 1, Lane.ADMISSIONS)
+    await frontier.release([(look_up, answer(look_up, 0.0))], 0.0)
+    (lease,) = await frontier.acquire(0.0, 1)
+    life.cancel()
+    if not is_heard:
+        machines.sessions.serves_until = float("-inf")
+    details = to_bytes(Details(200, warc=path.name, offset=7))
+    await frontier.release([(lease, answer(lease, 0.0, details=details))], 0.0)
+    await asyncio.sleep(0.01)
+    await fetcher.FetcherMiddleware(crawler).spider_closed("shutdown")
+    assert [each.name for each in tmp_path.iterdir()] == [path.name + ".open" * (not is_heard)]
 
 
 async def test_a_fetcher_gets_the_orders_that_hold_already(machines: Machines) -> None:

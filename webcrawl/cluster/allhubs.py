@@ -237,6 +237,10 @@ class AllHubs(ClientFrontier):
     async def leave(self) -> None:
         await asyncio.gather(*(hub.frontier.leave() for hub in self._hubs))
 
+    @property
+    def unheard(self) -> set[str]:
+        return set[str]().union(*(hub.frontier.unheard for hub in self._hubs))
+
     # Calls
 
     async def _answers(self, calls: Iterable[tuple[_Hub, Coroutine[Any, Any, T]]]) -> list[T]:

@@ -81,6 +81,7 @@ class HubFrontier(RemoteFrontier):
     is_ending -- the hub ends, and with several hubs the crawl does not: it gets its leases back,
         and perhaps it comes again; `on_hub_end` is called
     has_exited -- the last message is sent
+    unheard -- at the end of this process: WARC files with answers of which the hub may not know
     on_recall -- the hub wants the leases back whose requests are not sent
     """
 
@@ -112,6 +113,7 @@ class HubFrontier(RemoteFrontier):
         self._stream.connect(self._channel)
         self.is_closing: Callable[[], bool] = lambda: False
         self.is_ending = self.has_exited = False
+        self.unheard: set[str] = set()
         self.on_hub_end: Callable[[], None] = lambda: None
         self.on_recall: Callable[[], None] = lambda: self.give_back(lambda host: True)
         self._brief = brief
@@ -194,6 +196,8 @@ class HubFrontier(RemoteFrontier):
     async def _log_if_lost(self, given_up: Sequence[tuple[Lease, Outcome]]) -> None:
         for warc, lines in lines_of_outcomes(given_up, time.time()).items():
             await self.log_if_lost(warc, lines)
+            if self._gives_up:
+                self.unheard.add(warc)
         self._forget_taken(given_up)
 
     def _forget_taken(self, done: Sequence[tuple[Lease, Outcome]]) -> None:
@@ -251,6 +255,8 @@ class HubFrontier(RemoteFrontier):
             await asyncio.sleep(TICK_S)
         self._gives_up = True
         self._forget_leases()
+        while self._releasing:
+            await asyncio.wait(self._releasing)
 
     def tick(self) -> None:
         """Once each TICK_S."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, cast
 
 from scrapy.exceptions import CloseSpider
@@ -16,9 +17,11 @@ from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.fetching import HubFrontier
 from webcrawl.cluster.joining import open_bus
 from webcrawl.cluster.packets import TICK_S
+from webcrawl.config.build import warc_folder
 from webcrawl.crawl import scrapy_private
 from webcrawl.crawl.crawl import crawl_of
 from webcrawl.extensions.worker import WorkerMiddleware
+from webcrawl.warc.files import OPEN
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +62,20 @@ class FetcherMiddleware(WorkerMiddleware):
             frontier.tick()
 
     async def spider_closed(self, reason: str) -> None:  # type: ignore[override]
-        """A signal handler: send the last message, with this process's stats."""
+        """A signal handler: send the last message, with this process's stats.
+
+        Files with answers of which no hub knows stay as a killed process leaves them: the next one
+        tells the hubs.
+        """
         if self._life is not None:
             self._life.cancel()
         self._hub.exit(reason, self._crawler.stats.get_stats())
         await self._hub.leave()
         await self._hub.bus.close()
+        for name in self._hub.unheard:
+            path = warc_folder(self._crawler.settings) / name
+            with suppress(FileNotFoundError):  # ARCHIVE_STORE has taken it
+                path.rename(f"{path}{OPEN}")
 
     @property
     def _hub(self) -> HubFrontier | AllHubs:
