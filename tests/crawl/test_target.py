@@ -9,10 +9,11 @@ from tests.crawl.crawling import Result, assert_clean, crawl
 from tests.crawl.knownsite import records
 from tests.forked import running
 
-# One page in ten never answers, and a fetch of it would take longer than a test may.
+# Three pages in ten never answer, and a fetch of one would take longer than a test may. A home page
+# always answers, so a target needs more pages than there are hosts.
 WEB = (
-    *("--hosts=150", "--seeds=150", "--pages-per-host=4", "--host-delay=0.1", "--partial"),
-    "--features=page-plain=90,page-hang=10,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
+    *("--hosts=30", "--seeds=30", "--pages-per-host=12", "--host-delay=0.1", "--partial"),
+    "--features=page-plain=70,page-hang=30,robots-allow-all,host-plain,dns-a,origin-http,link-plain",
 )
 SETTINGS = {"DOWNLOAD_TIMEOUT": 900, "MAX_PAGES_PER_IP": 0, "IP_DELAY": 0}
 TARGET = 60
@@ -46,36 +47,16 @@ def test_other_pages_make_up_for_hanging_pages(tmp_path: Path) -> None:
         assert_met(web, result, TARGET)
         counts = result.report["counts"]
         asked = web.ledger()["totals"]["requests"] - web.ledger()["totals"]["robots"]
-    assert asked == TARGET + counts.get("failed/timeout", 0), "each page too many was slow"
+    assert asked == TARGET + counts["failed/timeout"], "each page too many was slow"
 
 
 def test_a_page_that_was_cut_is_fetched_by_the_next_run(tmp_path: Path) -> None:
     """The last request of the first may be a HEAD."""
     more = SETTINGS | {"JOBDIR": tmp_path / "job"}
     with running(*WEB) as web:
-        first = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=30, HEAD_FIRST=1, **more)
-        assert_met(web, first, 30)
+        first = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=50, HEAD_FIRST=1, **more)
+        assert_met(web, first, 50)
         web.reset()
         whole = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, **more)
         assert_met(web, whole, TARGET, resumed=True)
-
-
-def test_hosts_beyond_the_target_are_not_admitted(tmp_path: Path) -> None:
-    """The first hosts that are admitted can meet the target alone."""
-    with running(*WEB) as web:
-        result = crawl(
-            tmp_path,
-            web=web,
-            CLOSESPIDER_PAGECOUNT=20,
-            CONCURRENT_REQUESTS=20,
-            **SETTINGS,
-        )
-        assert_met(web, result, 20)
-        assert web.ledger()["totals"]["robots"] < 100, "of 150 hosts"
-
-
-def test_a_target_is_met_while_hanging_pages_take_all_slots(tmp_path: Path) -> None:
-    settings = SETTINGS | {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_TIMEOUT": 5}
-    with running(*WEB) as web:
-        result = crawl(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=TARGET, **settings)
-        assert_met(web, result, TARGET)
+    assert first.report["counts"]["failed/timeout"]
