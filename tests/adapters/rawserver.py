@@ -110,7 +110,7 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def until(true: Callable[[], object]) -> None:
     """Wait for a condition without an event, such as an action of the other end."""
     async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110

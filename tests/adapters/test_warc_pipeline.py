@@ -21,6 +21,7 @@ from scrapy.settings import Settings
 from stock_crawl import run, site
 
 from tests.exchanges import EXCHANGES, TEXT, capture, chunked, read, write
+from tests.unit.test_feeds import Engine
 from webcrawl.config.build import robots_token
 from webcrawl.crawl.page_fetch import META_KEY, RequestState, note, state_of
 from webcrawl.crawl.reconstruction import exchange_of, reconstruct
@@ -34,16 +35,6 @@ from webcrawl.warc.reader import Record
 from webcrawl.warc.records import Original, digest, payload_digest
 
 PLAIN = EXCHANGES["plain"]
-
-
-class Engine:
-    """Replaces Scrapy's engine: records the reasons it is closed for."""
-
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-
-    async def close_spider_async(self, *, reason: str) -> None:
-        self.reasons.append(reason)
 
 
 def crawler_for(folder: Path, **settings: Any) -> Crawler:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.rawserver import RawServer
+from tests.adapters.rawserver import RawServer, until
 from tests.cases import each_of
 from tests.contracts.natsserver import NatsServer, free_port
 from webcrawl.cluster.address import Address
@@ -77,12 +77,6 @@ async def opened(*buses: Bus) -> AsyncIterator[None]:
     for _ in range(3):
         await asyncio.sleep(0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  (of a server's process)
-            await asyncio.sleep(0.02)
 
 
 async def fails(url: str) -> str:

@@ -157,9 +157,10 @@ def crawl(folder: Path, *seeds: str, **arguments: Any) -> Result:
 
 
 def assert_clean(result: Result) -> None:
-    """Assert that the log has no error, with or without a traceback."""
+    """Assert that it ended with 0, and that the log has no error, with or without a traceback."""
     error = re.search(r".* ERROR: |Traceback", result.log)
     assert error is None, result.log[error.start() :][:4000]
+    assert result.exit_code == 0, result.log[-4000:]
 
 
 def assert_faultless(web: Running) -> dict[str, Any]:

@@ -32,7 +32,6 @@ class Archive:
 
     def __init__(self, site: Site, result: Result) -> None:
         assert_clean(result)
-        assert result.exit_code == 0
         self.site = site
         (self.path,) = result.warcs
         self.records = records(self.path)

@@ -79,7 +79,6 @@ def test_a_hub_is_restored_from_its_last_checkpoint(
     assert "runs: stop it first" in running_still.stderr
     assert (restored.returncode, restored.stderr) == (0, "")
     assert re.search(r"as it was \d+ min ago", restored.stdout)
-    assert result.exit_code == 0, result.log[-3000:]
     assert_clean(result)
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]
     assert result.report["counts"]["pending"] == 0
@@ -117,6 +116,5 @@ def test_one_of_two_hubs_is_lost(
         results = [hub.wait() for hub in hubs]
         ledger = assert_no_fault_but_of_kills(web, before, whole=is_restored)
     for result in results:
-        assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
     assert ledger["again"] < before

@@ -129,7 +129,6 @@ def test_a_feed_on_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
     target = {"CLOSESPIDER_PAGECOUNT": pages + 100}
     after = crawl(tmp_path, web=web, **QUICK, **files, **target)
     assert_clean(after)
-    assert after.exit_code == 0
     assert after.report["problem"] == ""
     assert after.report["counts"]["crawled"] == pages + 100
     assert len(urls_in(feed)) - 1 >= pages + 100
@@ -205,7 +204,6 @@ def test_batches_filters_and_several_feeds_have_every_page(tmp_path: Path) -> No
     with running(*WORLD, *PROMISES) as web:
         result = run(tmp_path, web, code, FEEDS=json.dumps(chosen))
     assert_clean(result)
-    assert result.exit_code == 0
     pages = result.report["counts"]["crawled"]
     batches = sorted(tmp_path.glob("batch-*.jsonl"))
     assert len(batches) == -(-pages // 7)

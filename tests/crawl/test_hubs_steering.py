@@ -45,7 +45,6 @@ def start(folder: Path, bus: NatsServer, web: Running, **settings: Any) -> Steer
 
 def assert_ended(*results: Result) -> None:
     for result in results:
-        assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
 
 

@@ -58,7 +58,6 @@ def test_each_request_is_signed_and_a_login_goes_to_its_host_and_scheme_only(
             JOBDIR=tmp_path / "crawl" / "job",
             **few(2),
         ).wait()
-        assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
         assert_faultless(web)
     lines = [json.loads(line) for line in journal.read_text().splitlines()]

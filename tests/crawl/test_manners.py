@@ -35,7 +35,6 @@ def test_the_delay_adapts_to_each_host_also_in_the_next_run(tmp_path: Path) -> N
         first.interrupt()
         first.wait()
         result = Crawl(tmp_path, web=web, **chosen).wait()
-        assert result.exit_code == 0
         assert_clean(result)
         ledger = assert_faultless(web)
         assert ledger["statuses"]["503"] > 1
@@ -78,7 +77,6 @@ def test_a_bot_wall_is_recorded_and_is_no_page(tmp_path: Path) -> None:
             spider=("crawl", "broad", "-O", str(feed)),
             JOBDIR=tmp_path / "job",
         )
-    assert result.exit_code == 0
     assert_clean(result)
     assert "/behind" not in site.requests, "no link of a wall is followed"
     assert "/.within.website/?redir=%2F" not in site.requests
@@ -166,7 +164,6 @@ def test_what_owners_say_is_recorded_and_obeyed(tmp_path: Path) -> None:
             JOBDIR=tmp_path / "job",
             CRAWL_PROCESSES=2,
         )
-    assert result.exit_code == 0
     assert_clean(result)
     assert not {"/no-gpt", "/never"} & site.requests.keys()
     assert all(len(site.requests[path]) == 1 for path in ("/behind", "/closed", "/paid", "/law"))

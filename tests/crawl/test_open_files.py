@@ -32,7 +32,6 @@ def test_too_few_open_files_are_no_failure_of_a_host(tmp_path: Path) -> None:
         result = crawl(tmp_path, web=web, within=limited(128))
         assert_faultless(web)
     assert_clean(result)
-    assert result.exit_code == 0, result.log[-3000:]
     assert "CONCURRENT_REQUESTS is" in result.log
     counts = result.report["counts"]
     assert not [name for name in counts if name.startswith(("dropped/", "failed/"))], counts

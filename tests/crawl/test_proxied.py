@@ -57,7 +57,6 @@ def test_all_requests_of_all_processes_go_through_the_proxy(tmp_path: Path) -> N
     with running(*arguments) as web, ProxyServer(asking(web.dns), LOGIN) as proxy:
         result = start(tmp_path / "crawl", web, proxy, **few(2)).wait()
         ledger = web.ledger()
-        assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
         assert not faults(ledger), json.dumps(faults(ledger), indent=1)[:3000]
         assert_nothing_went_around(proxy, journal_of(path), is_whole=True)
@@ -91,7 +90,6 @@ def test_a_proxy_that_goes_down_pauses_the_crawl_and_loses_nothing(tmp_path: Pat
         proxy.start()
         result = running_crawl.wait()
         ledger = web.ledger()
-        assert result.exit_code == 0, result.log[-3000:]
         assert_clean(result)
         assert "The network is back" in result.log
         violations = {name: each["count"] for name, each in ledger["violations"].items()}

@@ -87,7 +87,6 @@ def test_delays_and_headers_are_those_of_each_hosts_rule(tmp_path: Path) -> None
         )
         result = start(tmp_path, web, **few(2)).wait()
         ledger = web.ledger()
-        assert result.exit_code == 0
         assert_clean(result)
         assert {name for name, found in ledger["violations"].items() if found["count"]} == set()
     requests = journal.asked(slow)
@@ -235,7 +234,6 @@ def test_the_crawl_ends_when_its_warc_files_are_large_enough(tmp_path: Path) -> 
     # The last run is so long that each process has a part of it on a busy machine.
     with running(*WORLD, "--seed", "1", *promises) as web:
         first = crawl(tmp_path, web=web, WARC_MAX_TOTAL="300K", **limits)
-        assert first.exit_code == 0
         assert_clean(first)
         assert first.report["finish_reason"] == "warc_max_total"
         counted = first.report["counts"]["warc_bytes"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from simweb import faults
-from tests.crawl.crawling import Result, assert_clean, assert_faultless
+from tests.crawl.crawling import assert_clean, assert_faultless
 from tests.crawl.onecrawl import assert_no_fault_but_of_kills
 from tests.crawl.steered import Steered
 from tests.crawl.userscode import HEAD
@@ -74,11 +74,6 @@ def failing(folder: Path, method: str, *, in_worker: bool) -> dict[str, Any]:
     return {"spider": ("runspider", str(module))}
 
 
-def assert_ended(result: Result) -> None:
-    assert result.exit_code == 0, result.log[-3000:]
-    assert_clean(result)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -107,7 +102,7 @@ def test_no_request_reaches_a_server_in_a_pause_and_none_is_missed(
             crawl.ctl("resume")
             crawl.ctl("deny", f"/nothing-{pages}/")
         assert crawl.after(70).ctl("target", "0").startswith("there is no target any more")
-        assert_ended(crawl.wait())
+        assert_clean(crawl.wait())
         ledger = web.ledger()
         assert not faults(ledger), json.dumps(faults(ledger), indent=1)
 
@@ -154,14 +149,14 @@ def test_a_paused_crawl_can_be_stopped_and_resumed(
             assert_commands(jobdir)
             assert command(jobdir, "stop").returncode == 0
         result = crawl.wait()
-        assert_ended(result)
+        assert_clean(result)
         assert result.report["finish_reason"] == "shutdown"
         assert crawl.requests_since(paused_at) == []
         if not by_signal:
             gone = command(jobdir, "pause")
             assert gone.returncode == 1
             assert gone.stderr == f"no crawl is running in {jobdir}\n"
-        assert_ended(Steered(tmp_path, web=web).wait())
+        assert_clean(Steered(tmp_path, web=web).wait())
         assert_faultless(web)
 
 
@@ -201,11 +196,11 @@ def test_a_worker_that_is_killed_in_a_pause_is_replaced(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         crawl.ctl("stop")
         result = crawl.wait()
-        assert_ended(result)
+        assert_clean(result)
         assert crawl.requests_since(paused_at) == []
         returned = sum(map(int, LEASES_RETURNED.findall(result.log)))
         again = Steered(tmp_path, web=web, **settings | few(1))
-        assert_ended(again.wait())
+        assert_clean(again.wait())
         assert_no_fault_but_of_kills(web, may_come_again=returned)
 
 
@@ -274,7 +269,7 @@ def test_denied_urls_are_not_requested_although_they_wait(tmp_path: Path) -> Non
         crawl.until_true(lambda: len(crawl.requests_since(denied_at)) > 10)
         crawl.kill()
         result = Steered(tmp_path, web=web).wait()
-        assert_ended(result)
+        assert_clean(result)
         assert result.log.count("steering: deny ") == 1
         asked = crawl.requests_since(denied_at)
         assert [url for url in asked if url.startswith((*denied, "a", "b", "c"))] == []
@@ -297,7 +292,7 @@ def test_seeds_that_are_added_late_are_fetched(tmp_path: Path) -> None:
         answer = crawl.ctl("seeds", str(tmp_path / "late.txt"), web.seeds[1])
         assert answer == "19 seeds added, 1 known, 2 out of scope, 1 not a URL"
         crawl.ctl("resume")
-        assert_ended(crawl.wait())
+        assert_clean(crawl.wait())
         assert len({url.partition("/")[0] for url in crawl.requests_since(denied_at)}) == 19
 
 
@@ -315,7 +310,7 @@ def test_a_larger_scope_and_a_target_outlive_a_kill(tmp_path: Path) -> None:
         crawl.after(20)
         crawl.kill()
         result = Steered(tmp_path, web=web, **settings).wait()
-        assert_ended(result)
+        assert_clean(result)
         assert result.report["counts"]["crawled"] == 40
         asked = {url.partition("/")[0] for url in crawl.requests_since(0)}
         assert hosts[5] in asked
@@ -329,10 +324,10 @@ def test_a_target_is_met_exactly(tmp_path: Path) -> None:
         assert "the target is 77 pages" in crawl.ctl("target", "77")
         assert "the lowest target is" in crawl.refusal("target", "3")
         result = crawl.wait()
-        assert_ended(result)
+        assert_clean(result)
         assert result.report["counts"]["crawled"] == 77
         result = Steered(tmp_path, web=web, CLOSESPIDER_PAGECOUNT=90).wait()
-        assert_ended(result)
+        assert_clean(result)
         assert "target 77" in result.log
         assert "is not used" in result.log
         assert result.report["counts"]["crawled"] == 90

@@ -32,7 +32,6 @@ def test_every_page_is_fetched_once_and_politely(tmp_path: Path, seed: int) -> N
     with running("--seed", str(seed), *MIXED, *PROMISES) as web:
         result = crawl(tmp_path, web=web, DOWNLOAD_TIMEOUT=3)
         ledger = assert_faultless(web)
-    assert result.exit_code == 0
     assert_clean(result)
     assert STATS_LINE.search(result.output)
     assert ledger["fetched"]["pages"] > 100
