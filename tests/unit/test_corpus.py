@@ -15,7 +15,7 @@ import brotli
 import duckdb
 import pytest
 
-from benchmarks import corpus_page
+from tests import corpus_page
 from tests.cases import each_of
 from webcrawl.tools.corpus import parts
 from webcrawl.tools.corpus.columns import tables

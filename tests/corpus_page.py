@@ -1,4 +1,4 @@
-"""`python -m benchmarks.corpus_page`: writes the tables of columns of docs/corpus.md anew.
+"""`python -m tests.corpus_page`: writes the tables of columns of docs/corpus.md anew.
 
 From webcrawl/tools/corpus/columns.json.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from benchmarks.here import ROOT
+from tests.forked import ROOT
 from webcrawl.tools.corpus.columns import Column, tables
 
 PAGE = ROOT / "docs" / "corpus.md"
