@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -23,9 +25,13 @@ def binary() -> str:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """A port below those that Linux gives to others, who might take one before its server has it,
+    or while the server is killed.
+    """
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class NatsServer:

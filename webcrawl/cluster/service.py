@@ -96,8 +96,9 @@ class HubService:
         is_free = await self.sessions.close()
         try:
             await self._ownership.end(reason, is_free=is_free)
-        except BusError:  # the next run waits
-            return
+        except BusError as error:
+            line = "The bus did not hear of the end: fetchers wait until this hub runs again: %s"
+            logger.warning(line, error)
 
     def _on_lost(self) -> None:
         self._serve_until(self._clock())
