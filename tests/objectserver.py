@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Self
 from urllib.request import Request, urlopen
 
-from tests.contracts.natsserver import free_port
+from tests.freeport import free_port
 
 BUCKET = "crawls"
 SECRET = "s3cret-of-the-test"

@@ -12,6 +12,7 @@ import pytest
 from cryptography import x509
 
 from tests.adapters.rawserver import RawServer, Run, identity, read_request, server_context, until
+from tests.freeport import free_port
 from tests.proxyserver import ProxyServer
 from webcrawl.admission import proxied
 from webcrawl.admission.outage import Target
@@ -105,9 +106,7 @@ def test_a_tunnel_is_used_again(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_is_down_is_no_fault_of_the_host(run: Run, scheme: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    proxy = Proxy.parse(f"http://127.0.0.1:{port}")
+    proxy = Proxy.parse(f"http://127.0.0.1:{free_port()}")
     failed = failure(run, f"{scheme}://www.example.com/", proxy)
     assert (failed.reason, failed.asked) == ("proxy", False)
     assert "refused" in problem_of(proxy)

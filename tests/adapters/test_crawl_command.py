@@ -11,6 +11,7 @@ from simweb import faults
 from tests.adapters.rawserver import RawServer, read_request
 from tests.conftest import Scrapy
 from tests.forked import running
+from tests.freeport import free_port
 from webcrawl.commands.preflight import EXIT_CODES
 from webcrawl.config.table import MOST_USED
 from webcrawl.report.lines import LEGEND
@@ -111,10 +112,8 @@ def test_no_seed_in_scope_is_a_bad_seed(scrapy: Scrapy, target: tuple[str, ...])
 
 
 def test_a_proxy_that_is_down_is_counted(scrapy: Scrapy, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
     with running(*SIMWEB) as web:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
         done = scrapy(
             "crawl", "broad", "-a", f"seeds={web.seeds[0]}", "-s", "RETRY_TIMES=0",
             *crawl_of(web.dns),

@@ -19,6 +19,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from tests.forked import running
+from tests.freeport import free_port
 from webcrawl.tools.warccheck.check import check
 
 pytest.importorskip("scrapyd")
@@ -71,8 +72,7 @@ def wait_until(true: Any, timeout_s: float, what: str) -> None:
 def scrapyd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapyd]:
     """A scrapyd on a free port with this project deployed."""
     folder = tmp_path_factory.mktemp("scrapyd")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "scrapyd.conf").write_text(
         f"[scrapyd]\nbind_address = 127.0.0.1\nhttp_port = {port}\npoll_interval = 0.1\n"
     )

@@ -18,6 +18,7 @@ from tests.adapters.rawserver import (
 )
 from tests.conftest import Scrapy
 from tests.forked import running
+from tests.freeport import free_port
 
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 LINKS = b'<a href="/a">a</a><a href="/b">b</a><a href="/a">a</a>'
@@ -217,9 +218,7 @@ def test_failures(scrapy: Scrapy) -> None:
 
 
 def test_a_refused_connection(scrapy: Scrapy) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    done = scrapy("trace", f"http://127.0.0.1:{port}/p", *PRIVATE)
+    done = scrapy("trace", f"http://127.0.0.1:{free_port()}/p", *PRIVATE)
     *before, last = done.stdout.splitlines()
     assert len(before) == 3
     assert last.startswith("  * Connecting on page... failed with connect: [Errno 111]")

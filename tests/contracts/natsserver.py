@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import pytest
+
+from tests.freeport import free_port
 
 
 def binary() -> str:
@@ -22,16 +22,6 @@ def binary() -> str:
     if path is None:
         pytest.skip("there is no nats-server (on Debian: apt-get install nats-server)")
     return path
-
-
-def free_port() -> int:
-    """A port below those that Linux gives to others, who might take one before its server has it,
-    or while the server is killed.
-    """
-    while True:
-        port = 10_000 + secrets.randbelow(20_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class NatsServer:

@@ -17,7 +17,8 @@ import pytest
 
 from tests.adapters.rawserver import RawServer, until
 from tests.cases import each_of
-from tests.contracts.natsserver import NatsServer, free_port
+from tests.contracts.natsserver import NatsServer
+from tests.freeport import free_port
 from webcrawl.cluster.address import Address
 from webcrawl.cluster.bus import Bus, BusError, Entry, Refused
 

@@ -34,6 +34,7 @@ from tests.crawl.knownsite import (
     records,
     served,
 )
+from tests.freeport import free_port
 from webcrawl.tools.wacz.parts import make_wacz
 
 PYWB = ROOT / ".venv" / "pywb" / "bin"
@@ -175,8 +176,7 @@ def dates_of(archive: Path, site: Site) -> dict[str, str]:
 @contextmanager
 def wayback(folder: Path) -> Iterator[int]:
     """Serve the collections of `folder`; yields the port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    port = free_port()
     command = [PYWB / "python", PYWB / "wayback", "-b", "127.0.0.1", "-p", str(port)]
     with (folder / "pywb.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
