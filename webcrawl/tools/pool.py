@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing.connection import wait as wait_for
 from resource import RLIMIT_DATA, setrlimit
-from typing import Self, TypeVar
+from typing import TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -20,47 +20,39 @@ DATA_MAX = 400 << 20  # bytes of memory that a process may ask for
 _KEPT_BYTES = 31 << 20
 
 
-class Processes:
-    """Some processes, by default one per core: of a `with` block, which ends them.
+def in_processes(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    processes: int = 0,
+    *,
+    more_bytes: int = 0,
+) -> Iterator[tuple[Task, Result]]:
+    """Each of `tasks` with the result of `function`, in the order in which they end.
 
-    After an exception in the block, such as KeyboardInterrupt, none goes on.
+    At most twice as many are under way as there are processes, by default one per core. After an
+    exception, such as KeyboardInterrupt, none goes on. `more_bytes`: of memory, beside DATA_MAX.
+    BrokenProcessPool.
     """
-
-    def __init__(self, count: int = 0, *, more_bytes: int = 0) -> None:
-        """`more_bytes`: of memory of each, beside DATA_MAX."""
-        self._count = count or len(os.sched_getaffinity(0))
-        context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
-        limits = (DATA_MAX + more_bytes,)
-        self._pool = ProcessPoolExecutor(self._count, context, _begin, limits)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+    processes = processes or len(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("spawn")  # DuckDB has threads: no fork
+    running: dict[Future[Result], Task] = {}
+    with ProcessPoolExecutor(processes, context, _begin, (DATA_MAX + more_bytes,)) as pool:
+        try:
+            for task in tasks:
+                # A process that this starts inherits the mask; Ctrl-C of this one comes afterwards.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    running[pool.submit(function, task)] = task
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                if len(running) > 2 * processes:
+                    yield from _ended(running)
+            while running:
+                yield from _ended(running)
+        except BaseException:
             for process in multiprocessing.active_children():
                 process.terminate()
-        self._pool.shutdown()
-
-    def each(
-        self, function: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result]]:
-        """Each of `tasks` with the result of `function`, in the order in which they end.
-
-        At most twice as many are under way as there are processes. BrokenProcessPool.
-        """
-        running: dict[Future[Result], Task] = {}
-        for task in tasks:
-            # A process that this starts inherits the mask; Ctrl-C of this one comes afterwards.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                running[self._pool.submit(function, task)] = task
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            if len(running) > 2 * self._count:
-                yield from _ended(running)
-        while running:
-            yield from _ended(running)
+            raise
 
 
 def _ended(running: dict[Future[Result], Task]) -> Iterator[tuple[Task, Result]]:

@@ -1,9 +1,10 @@
-"""Makes a corpus of WARC files: parts by several processes, then what takes all of them and the
-table of hosts, then one table per file, again by several processes.
+"""Makes a corpus of WARC files: parts by several processes, then what takes all of them, then one
+table per file and the table of hosts.
 
 State on disk, in the folder of the corpus, so that a killed run goes on:
 - `corpus.json`: files and options. With others the folder is refused.
-- `parts/`: parts, and the database of `resolve`. Removed at the end: then the corpus is made.
+- `parts/`: parts, and the database of `resolve`. Removed at the end.
+- `hosts.parquet`, which is written last.
 
 The name `.unfinished` marks a file that is being written.
 """
@@ -22,15 +23,7 @@ import msgspec
 
 from webcrawl.base.textfile import NotAFile, open_file
 from webcrawl.crawllog.files import log_files
-from webcrawl.tools.corpus.outputs import (
-    DATABASE,
-    PARTS,
-    Filters,
-    Texts,
-    stem_of,
-    write_file,
-    write_hosts,
-)
+from webcrawl.tools.corpus.outputs import PARTS, Filters, Texts, stem_of, write_file, write_hosts
 from webcrawl.tools.corpus.parts import (
     Counts,
     Options,
@@ -42,12 +35,13 @@ from webcrawl.tools.corpus.parts import (
     write_part,
 )
 from webcrawl.tools.corpus.resolve import MEMORY, resolve
-from webcrawl.tools.pool import Processes
+from webcrawl.tools.pool import in_processes
 from webcrawl.tools.progress import Progress
 from webcrawl.tools.stored import StoredFile, is_stored, located, size_of, stored_logs
 
 STATE = "corpus.json"
 HOSTS = "hosts.parquet"
+_DATABASE = "resolved.duckdb"
 
 
 class CorpusError(Exception):
@@ -129,49 +123,35 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
     _claim(plan, folder)
     parts_by_warc = {located(path): parts_of(located(path)) for path, _ in plan.warcs}
     parts = [*chain.from_iterable(parts_by_warc.values())]
-    _, model_bytes = plan.model or ("", 0)
-    with Processes(processes, more_bytes=2 * model_bytes) as pool:
-        _write_parts(parts, plan, work, pool, progress)
-        names = [warc.name for warc in parts_by_warc]
-        counts, problems, unresolved = _resolve(names, parts, plan, folder)
-        write = partial(write_file, folder=folder, filters=plan.filters, texts=plan.texts)
-        for _ in pool.each(write, parts_by_warc.values()):
-            pass
-    shutil.rmtree(work)
-    tables = [str(folder / f"{stem_of(name)}.parquet") for name in names]
-    written, pages = duckdb.execute(
-        "SELECT count(*), count(detected_language) FROM read_parquet(?)", [tables]
-    ).fetchall()[0]
-    return Summary(counts, problems, unresolved, written, pages)
-
-
-def _resolve(
-    names: Sequence[str], parts: Sequence[Part], plan: Plan, folder: Path
-) -> tuple[Counts, list[str], int]:
-    """Make the database of `resolve`, and write the table of hosts. Returns what the parts count,
-    their problems, and the number of unresolved revisits.
-    """
-    work = folder / PARTS
+    _write_parts(parts, plan, work, processes, progress)
     problems = []
     counts = Counts()
-    database = work / DATABASE
+    database = work / _DATABASE
     database.unlink(missing_ok=True)
     with open_database(str(database), work, MEMORY) as connection:
         for part in parts:
             more = counts_of(part.path_in(work), connection)
             counts.add(more)
             problems += [f"{part.warc}: {each}" for each in more.noted]
+        names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
         logs = [
             log.fetched(work / str(number)) if isinstance(log, StoredFile) else log
             for number, log in enumerate(map(located, plan.logs))
         ]
         resolve(connection, names, files, logs)
+        for own in parts_by_warc.values():
+            write_file(connection, own, folder, plan.filters, plan.texts)
         write_hosts(connection, folder / HOSTS)
         (unresolved,) = connection.execute(
             "SELECT count(*) FROM part ANTI JOIN original USING (number) WHERE is_revisit"
         ).fetchall()[0]
-    return counts, problems, unresolved
+    shutil.rmtree(work)
+    tables = [str(folder / f"{stem_of(name)}.parquet") for name in names]
+    written, pages = duckdb.execute(
+        "SELECT count(*), count(detected_language) FROM read_parquet(?)", [tables]
+    ).fetchall()[0]
+    return Summary(counts, problems, unresolved, written, pages)
 
 
 def is_made(plan: Plan, folder: Path) -> bool:
@@ -199,10 +179,10 @@ def _claim(plan: Plan, folder: Path) -> None:
 
 
 def _write_parts(
-    parts: Sequence[Part], plan: Plan, work: Path, pool: Processes, progress: Progress
+    parts: Sequence[Part], plan: Plan, work: Path, processes: int, progress: Progress
 ) -> None:
     """Write the parts that are not there."""
-    model, _ = plan.model or ("", 0)
+    model, model_bytes = plan.model or ("", 0)
     options = Options(plan.texts.columns != ("text",), plan.texts.columns, plan.crawl, model)
     missing = []
     for part in parts:
@@ -211,5 +191,5 @@ def _write_parts(
         else:
             missing.append(part)
     write = partial(write_part, folder=work, options=options)
-    for part, _ in pool.each(write, missing):
+    for part, _ in in_processes(write, missing, processes, more_bytes=2 * model_bytes):
         progress(part.end - part.start)

@@ -6,28 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import duckdb
 
 from webcrawl.tools.corpus.columns import tables
-from webcrawl.tools.corpus.parts import (
-    CONVERTED_BACK,
-    Part,
-    in_quotes,
-    open_database,
-    publishing,
-    select_json,
-)
-from webcrawl.tools.corpus.resolve import INHERITED, MEMORY, PORT, rows_of
+from webcrawl.tools.corpus.parts import CONVERTED_BACK, Part, in_quotes, publishing, select_json
+from webcrawl.tools.corpus.resolve import INHERITED, PORT, rows_of
 from webcrawl.tools.corpus.rows import ROBOTS_PATH
 from webcrawl.tools.corpus.texts import FIELDS, TEXTS_MAX, joined, with_texts
 from webcrawl.tools.corpus.wet import write_wet
 from webcrawl.warc.members import member
 
 PARTS = "parts"
-DATABASE = "resolved.duckdb"  # in PARTS
 _ORDER = "ORDER BY url_surtkey, fetch_time, warc_record_offset"
 _DIRECTIVES = ("noindex", "noarchive", "nofollow")
 
@@ -111,39 +102,42 @@ class Texts(NamedTuple):
     format: str
 
 
-def write_file(parts: Sequence[Part], folder: Path, filters: Filters, texts: Texts) -> None:
+def write_file(
+    connection: duckdb.DuckDBPyConnection,
+    parts: Sequence[Part],
+    folder: Path,
+    filters: Filters,
+    texts: Texts,
+) -> None:
     """Write the table of the WARC file that has `parts`, and its texts. duckdb.Error, OSError."""
     work = folder / PARTS
-    database = str(work / DATABASE)
-    path = folder / f"{stem_of(parts[0].warc.name)}.parquet"
     files = [part.path_in(work) for part in parts]
+    path = folder / f"{stem_of(parts[0].warc.name)}.parquet"
     names = [each.name for each in tables()["captures"]]
     chosen = f"FROM ({_captures(files)}) WHERE {filters.condition()} {_ORDER}"
-    with (
-        TemporaryDirectory(dir=work) as name,
-        open_database(database, own := Path(name), MEMORY, read_only=True) as connection,
-    ):
-        if not texts.columns:
-            write(connection, f"SELECT {', '.join(names)} {chosen}", path)
-            return
-        rows = own / "sorted.jsonl"
-        replaced = _READABLE if texts.format == "jsonl" else CONVERTED_BACK
-        selected = ", ".join(f"{replaced.get(name, name)} AS {name}" for name in names)
-        query = f"SELECT {selected}, {', '.join(FIELDS)} {chosen}"
-        connection.execute(f"COPY ({query}) TO {in_quotes(rows)} (FORMAT json)")
-        if texts.format == "parquet":
-            joined_rows = own / "joined.jsonl"
-            with joined_rows.open("wb") as file:
-                file.writelines(with_texts(*each) for each in joined(rows, work))
-            columns = {each.name: each.sql_type for each in tables()["captures"]}
-            columns |= dict.fromkeys(texts.columns, "VARCHAR")
-            write(connection, select_json(joined_rows, columns, TEXTS_MAX), path)
+    if not texts.columns:
+        write(connection, f"SELECT {', '.join(names)} {chosen}", path)
+        return
+    rows = work / "sorted.jsonl"
+    replaced = _READABLE if texts.format == "jsonl" else CONVERTED_BACK
+    selected = ", ".join(f"{replaced.get(name, name)} AS {name}" for name in names)
+    query = f"SELECT {selected}, {', '.join(FIELDS)} {chosen}"
+    connection.execute(f"COPY ({query}) TO {in_quotes(rows)} (FORMAT json)")
+    if texts.format == "parquet":
+        joined_rows = work / "joined.jsonl"
+        with joined_rows.open("wb") as file:
+            file.writelines(with_texts(*each) for each in joined(rows, work))
+        columns = {each.name: each.sql_type for each in tables()["captures"]}
+        columns |= dict.fromkeys(texts.columns, "VARCHAR")
+        write(connection, select_json(joined_rows, columns, TEXTS_MAX), path)
+        joined_rows.unlink()
+    else:
+        if texts.format == "wet":
+            write_wet(joined(rows, work), texts.columns[0], path.with_suffix(".warc.wet.gz"))
         else:
-            if texts.format == "wet":
-                write_wet(joined(rows, work), texts.columns[0], path.with_suffix(".warc.wet.gz"))
-            else:
-                write_lines(joined(rows, work), path.with_suffix(".jsonl.gz"))
-            write(connection, f"SELECT {', '.join(names)} {chosen}", path)
+            write_lines(joined(rows, work), path.with_suffix(".jsonl.gz"))
+        write(connection, f"SELECT {', '.join(names)} {chosen}", path)
+    rows.unlink()
 
 
 def write_lines(rows: Iterable[tuple[bytes, bytes]], path: Path) -> None:

@@ -259,15 +259,12 @@ def counts_of(path: Path, connection: duckdb.DuckDBPyConnection) -> Counts:
     return msgspec.json.decode(value, type=Counts)
 
 
-def open_database(
-    name: str, folder: Path, memory: str, *, read_only: bool = False
-) -> duckdb.DuckDBPyConnection:
+def open_database(name: str, folder: Path, memory: str) -> duckdb.DuckDBPyConnection:
     """A connection with one thread, which makes the same bytes of the same rows, and that moves
-    what does not fit into `memory` to `folder`: no other may use it at that time.
+    what does not fit into `memory` to `folder`.
     """
     connection = duckdb.connect(
         name,
-        read_only,
         config={
             "threads": 1,
             "memory_limit": memory,

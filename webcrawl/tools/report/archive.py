@@ -20,7 +20,7 @@ import duckdb
 
 from webcrawl.parse.page import PARSERS, media_type_of, read_page
 from webcrawl.parse.urls import host_of
-from webcrawl.tools.pool import Processes
+from webcrawl.tools.pool import in_processes
 from webcrawl.tools.stored import StoredFile
 from webcrawl.tools.words import count_tokens
 from webcrawl.warc.files import OPEN
@@ -79,10 +79,9 @@ def read_archive(
     """
     found = Found()
     tasks = _tasks(log, folders, has_tokens, domain)
-    with Processes() as processes:
-        for _, part in processes.each(read_task, tasks):
-            found.add(part)
-            progress(part.pages + part.unread)
+    for _, part in in_processes(read_task, tasks):
+        found.add(part)
+        progress(part.pages + part.unread)
     return found
 
 
