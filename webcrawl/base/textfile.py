@@ -1,9 +1,10 @@
-"""Reads the files that settings and commands name."""
+"""Reads the files, and finds the folders, that settings and commands name."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,3 +46,12 @@ def check_kind(path: Path, mode: int, *, pipes: bool = False) -> None:
         return
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
     raise NotAFile(f"{path} is {kind}: give a file, which the crawl can read again")
+
+
+def named_folder(name: str) -> Path:
+    """The folder that the user has named. If there is none, the command ends with one line."""
+    folder = Path(name)
+    if not folder.is_dir():
+        print(f"{folder} is not a folder", file=sys.stderr)
+        raise SystemExit(2)
+    return folder

@@ -1,4 +1,6 @@
-"""Text of a fixed form: escapes for characters of the web, faults of settings, sizes, times."""
+"""Text of a fixed form: escapes for characters of the web, numbers with nouns, sizes, UTC times,
+and what is said of a setting that cannot be used.
+"""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.base.textfile import named_folder
 from webcrawl.crawl.steering import COMMANDS, SteeringError, check
 from webcrawl.live.client import NotRunning, Refused, ask_for
 
@@ -38,18 +38,15 @@ class Command(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) < 2:
             raise UsageError(f"give a JOBDIR and one of {', '.join(COMMANDS)}")
-        jobdir, command, *arguments = args
-        if not os.path.isdir(jobdir):
-            print(f"{jobdir} is not a folder", file=sys.stderr)
-            self.exitcode = 2
-            return
+        name, command, *arguments = args
+        jobdir = named_folder(name)
         try:
             check(command, arguments)
         except SteeringError as error:
             raise UsageError(str(error), print_help=False) from None
         body = {"command": command, "arguments": [_from_here(command, each) for each in arguments]}
         try:
-            print(ask_for(Path(jobdir), "/command", body))
+            print(ask_for(jobdir, "/command", body))
         except NotRunning as error:
             print(error, file=sys.stderr)
             self.exitcode = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
@@ -29,12 +28,3 @@ class WrongUse(UsageError):  # noqa: N818  (Scrapy's name of its kind)
 
     def __init__(self, line: str) -> None:
         super().__init__(line, print_help=False)
-
-
-def named_folder(name: str) -> Path:
-    """The folder that the user has named. If there is none, the command ends with one line."""
-    folder = Path(name)
-    if not folder.is_dir():
-        print(f"{folder} is not a folder", file=sys.stderr)
-        raise SystemExit(2)
-    return folder

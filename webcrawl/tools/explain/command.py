@@ -10,6 +10,7 @@ from urllib.parse import quote
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from webcrawl.base.textfile import named_folder
 from webcrawl.base.wording import SettingError
 from webcrawl.config.build import hub_in
 from webcrawl.frontier.buckets import hub_of
@@ -44,7 +45,7 @@ class Command(command.Command):
         url = canonicalize(args[0])
         if url is None:
             raise command.WrongUse(f"{args[0]} is not an http(s) URL")
-        jobdir = command.named_folder(settings["JOBDIR"])
+        jobdir = named_folder(settings["JOBDIR"])
         try:
             hub = hub_in(jobdir)
             owner = hub_of(host_of(url), hub.hubs) if hub is not None else 0

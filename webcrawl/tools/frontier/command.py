@@ -15,6 +15,7 @@ from pathlib import Path
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.base.textfile import named_folder
 from webcrawl.config.build import hub_in, utc_offset_s
 from webcrawl.crawl.keptcommands import shown, steered_by
 from webcrawl.crawl.steering import KEPT_REASONS, SteeringError, kept_reasons
@@ -71,7 +72,7 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
-        jobdir = command.named_folder(args[0])
+        jobdir = named_folder(args[0])
         try:
             reasons = kept_reasons([opts.retry or ""])
         except SteeringError as error:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.live import Live
 from scrapy.exceptions import UsageError
 
+from webcrawl.base.textfile import named_folder
 from webcrawl.live.client import NotRunning, Refused, ask
 from webcrawl.tools import command
 from webcrawl.tools.top.screen import console, duration, screen
@@ -47,7 +48,7 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one JOBDIR")
-        jobdir, terminal = command.named_folder(args[0]), console()
+        jobdir, terminal = named_folder(args[0]), console()
         try:
             first = _ask(jobdir)
             if opts.once:
