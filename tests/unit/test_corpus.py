@@ -491,3 +491,13 @@ def test_rows_with_long_urls_need_no_more_memory(tmp_path: Path) -> None:
             file.write(json.dumps(dict.fromkeys(columns, f"{number}{'a/' * 900}")) + "\n")
     parts._convert(rows, path, "a.warc.gz", parts.Counts())
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{path}')").fetchall() == [(20_000,)]
+
+
+def test_a_page_of_nested_lists_has_its_texts_to_a_bound(tmp_path: Path) -> None:
+    """Each line of a list is indented: these 64 kB have texts of 24 MB, more than a row may."""
+    (tmp_path / "a.warc").write_bytes(response("/", 200, b"<ol>" * 1000 + b"<li>x" * 12_000, HTML))
+    texts = Texts(("text", "main_text"), "parquet")
+    plan = plan_of([tmp_path / "a.warc"], [], "", texts, Filters())
+    make_corpus(plan, tmp_path / "corpus", lambda read_bytes: None, processes=1)
+    (row,) = parquet().read_table(tmp_path / "corpus" / "a.parquet").to_pylist()
+    assert row["text_length"] == len(row["text"]) == len(row["main_text"]) == 1 << 20
