@@ -17,6 +17,7 @@ import pytest
 
 from tests import corpus_page
 from tests.cases import each_of
+from webcrawl.crawllog.files import compress
 from webcrawl.tools.corpus import parts
 from webcrawl.tools.corpus.columns import tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
@@ -501,3 +502,13 @@ def test_a_page_of_nested_lists_has_its_texts_to_a_bound(tmp_path: Path) -> None
     make_corpus(plan, tmp_path / "corpus", lambda read_bytes: None, processes=1)
     (row,) = parquet().read_table(tmp_path / "corpus" / "a.parquet").to_pylist()
     assert row["text_length"] == len(row["text"]) == len(row["main_text"]) == 1 << 20
+
+
+def test_a_log_that_the_running_crawl_has_compressed_meanwhile_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(response("/", 200, PAGE, HTML))
+    log = tmp_path / "crawl-20261127010203-abcdef-00001.jsonl"
+    log.write_text(json.dumps({"end": "retried", "warc": "a.warc"}) + "\n")
+    plan = plan_of([tmp_path / "a.warc"], [], "", Texts((), "parquet"), Filters())
+    compress(log)
+    summary = make_corpus(plan, tmp_path / "corpus", lambda read_bytes: None, processes=1)
+    assert (summary.counts.captures, summary.written) == (1, 0)
