@@ -55,11 +55,13 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("report", ".", "--crawl", "1"), ". has no crawl log: no crawl-1-*.jsonl"),
     (("report", ".", "--in-degree", "a/b"), "--in-degree a/b is not a domain"),
     (("report", "s3://b/p"), "of a store: give -o FOLDER"),
-    (("warcrecover", "/none"), "/none is no folder"),
+    (("warcrecover", "/none"), "/none is not a folder"),
     (("wacz", "/none", "-o", "x.wacz"), "/none does not exist"),
     (("wacz", "docs", "-o", "x.wacz"), "docs has no files *.warc.gz"),
     (("wacz", "README.md", "-o", "x.wacz"), "README.md is no file *.warc.gz"),
     (("corpus", "/none.warc.gz", "-o", "x"), "/none.warc.gz: No such file or directory"),
+    (("corpus", "file:///none", "-o", "x"), "file:///none: the folder is not there"),
+    (("wacz", "file:///none", "-o", "x.wacz"), "file:///none: the folder is not there"),
     (("corpus", "x", "-o", "x", "-s", "LANGUAGE_MODEL=README.md"), "; it cannot be loaded"),
 ]
 
@@ -96,6 +98,36 @@ def test_a_call_with_wrong_arguments_is_refused(scrapy: Scrapy, command: str, li
     done = scrapy(*command.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "line"),
+    [
+        ("corpus {folder} -o corpus", 2, r"\udce4.warc.gz: DuckDB opens no file whose path is not"),
+        ("corpus {file} -o {folder}", 2, r"\udce4: DuckDB opens no file whose path is not"),
+        ("wacz {folder} -o x.wacz", 2, r"\udce4.warc.gz: a file in a WACZ has a name in UTF-8"),
+        ("warccheck {folder}/\udce4.warc.gz", 1, r"\udce4.warc.gz: 0: no record"),
+        ("warcrecover {folder}", 0, r"\udce4 has no files of a killed crawl"),
+        ("hub begin {file} --number 1", 1, "x.warc.gz: Not a directory"),
+    ],
+)
+def test_a_path_that_cannot_be_used_or_printed_is_one_line(
+    scrapy: Scrapy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    code: int,
+    line: str,
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as in all locales but C
+    folder, file = tmp_path / "\udce4", tmp_path / "x.warc.gz"
+    folder.mkdir()
+    for each in (folder / "\udce4.warc.gz", file):
+        each.touch()
+    words = [each.format(folder=folder, file=file) for each in command.split()]
+    done = scrapy(*words)
+    (said,) = (done.stdout + done.stderr).splitlines()
+    assert (done.returncode, line in said) == (code, True), said
 
 
 SPIDERS = {

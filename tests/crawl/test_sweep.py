@@ -121,6 +121,7 @@ MISTAKES = {
     "--steps=0": "--steps 0: different numbers from 1",
     "--steps=8,8": "--steps 8,8: different numbers from 1",
     "--steps=8:512": "--steps 8:512: different numbers from 1",
+    "--steps=1:1000000000000:1": "--steps 1:1000000000000:1: different numbers from 1",
     "--steps=1:100:1": "--steps 1:100:1: different numbers from 1, such as 8,16,32 or 8:512:8, at",
     "--pages=0": "--pages 0: more than 0 is needed",
     "--longest=-1": "--longest -1.0: more than 0 is needed",

@@ -17,6 +17,7 @@ import pytest
 
 from tests import corpus_page
 from tests.cases import each_of
+from webcrawl.crawllog.files import compress
 from webcrawl.tools.corpus import parts
 from webcrawl.tools.corpus.columns import tables
 from webcrawl.tools.corpus.corpus import Summary, make_corpus, plan_of
@@ -491,3 +492,23 @@ def test_rows_with_long_urls_need_no_more_memory(tmp_path: Path) -> None:
             file.write(json.dumps(dict.fromkeys(columns, f"{number}{'a/' * 900}")) + "\n")
     parts._convert(rows, path, "a.warc.gz", parts.Counts())
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{path}')").fetchall() == [(20_000,)]
+
+
+def test_a_page_of_nested_lists_has_its_texts_to_a_bound(tmp_path: Path) -> None:
+    """Each line of a list is indented: these 64 kB have texts of 24 MB, more than a row may."""
+    (tmp_path / "a.warc").write_bytes(response("/", 200, b"<ol>" * 1000 + b"<li>x" * 12_000, HTML))
+    texts = Texts(("text", "main_text"), "parquet")
+    plan = plan_of([tmp_path / "a.warc"], [], "", texts, Filters())
+    make_corpus(plan, tmp_path / "corpus", lambda read_bytes: None, processes=1)
+    (row,) = parquet().read_table(tmp_path / "corpus" / "a.parquet").to_pylist()
+    assert row["text_length"] == len(row["text"]) == len(row["main_text"]) == 1 << 20
+
+
+def test_a_log_that_the_running_crawl_has_compressed_meanwhile_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(response("/", 200, PAGE, HTML))
+    log = tmp_path / "crawl-20261127010203-abcdef-00001.jsonl"
+    log.write_text(json.dumps({"end": "retried", "warc": "a.warc"}) + "\n")
+    plan = plan_of([tmp_path / "a.warc"], [], "", Texts((), "parquet"), Filters())
+    compress(log)
+    summary = make_corpus(plan, tmp_path / "corpus", lambda read_bytes: None, processes=1)
+    assert (summary.counts.captures, summary.written) == (1, 0)

@@ -116,6 +116,23 @@ def test_large_logs_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(log_files(tmp_path)) > 10
 
 
+def test_a_log_whose_next_file_cannot_be_made_closes_its_own_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FILE_BYTES", 1)
+    log = CrawlLog(tmp_path / "log", ID)
+    write(log, 1)
+    full = log.place
+    (tmp_path / "log").rename(tmp_path / "away")
+    with pytest.raises(LogError, match="No such file"):
+        write(log, 2)
+    with (tmp_path / "other").open("w"):  # another part of the crawl gets a free number
+        log.abandon()
+    (tmp_path / "away").rename(tmp_path / "log")
+    resumed(tmp_path / "log", full, 2)
+    assert written(tmp_path / "log") == [1, 2]
+
+
 def test_a_crawl_that_returns_to_its_first_folder_cuts_the_file_of_the_second(
     tmp_path: Path,
 ) -> None:

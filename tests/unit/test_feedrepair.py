@@ -43,8 +43,11 @@ def test_repair_cuts_off_what_a_loss_of_power_leaves(feed: Path, tail: bytes) ->
     assert repaired(feed, LINES + tail) == (LINES, len(tail))
 
 
-@pytest.mark.parametrize("tail", [b"a note", b"[1, 2", b'"text'])
-def test_repair_keeps_a_last_line_that_no_feed_has_written(feed: Path, tail: bytes) -> None:
+@pytest.mark.parametrize("tail", [b"a note", b"[1, 2", b'"text', b"a note that is long"])
+def test_repair_keeps_a_last_line_that_no_feed_has_written(
+    feed: Path, tail: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feedrepair, "_LINE_MAX_BYTES", 10)
     assert repaired(feed, LINES + tail) == (LINES + tail + b"\n", 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import errno
 import json
 import os
@@ -72,6 +73,25 @@ def test_exporter_cuts_off_the_torn_last_line_of_each_batch(tmp_path: Path) -> N
         for path in torn.values()
     ]
     assert numbers == [[7, 0, 1], [7, 2, 3], [7, 4]]
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        {"quotechar": "'"},
+        {"doublequote": False, "escapechar": "\\"},
+        {"lineterminator": "\r"},
+    ],
+)
+def test_a_csv_of_another_dialect_keeps_the_rows_of_earlier_runs(
+    tmp_path: Path, dialect: dict[str, Any]
+) -> None:
+    path = tmp_path / "disks.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, **dialect).writerows([["size"], ['5" disk'], ["1"], ["2"]])
+    before = path.read_bytes()
+    asyncio.run(exported({str(path): {"format": "csv", "item_export_kwargs": dialect}}, 1))
+    assert path.read_bytes().startswith(before)
 
 
 def test_exporter_ends_the_crawl_if_a_later_batch_cannot_be_written(

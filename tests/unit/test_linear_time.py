@@ -54,6 +54,7 @@ from webcrawl.scope.rules import Scope
 from webcrawl.scope.traps import PathLimits, is_numbered
 from webcrawl.spiders.seeds import _COMMENT, line_url
 from webcrawl.warc.cdxj import answer_of_record
+from webcrawl.warc.payload import unchunked
 from webcrawl.warc.reader import read_records
 from webcrawl.warc.records import warc_fields
 
@@ -553,6 +554,7 @@ ARCHIVES = [
             b"WARC/1.0\nContent-Length: 99\n\n",
         )
     ),
+    Reader("chunk size without end", 40_000, filled(b"a"), unchunked),
 ]
 
 READERS = [*ROBOTS, *HTTP, *CODINGS, *PAGES, *FILES, *ARCHIVES, *OTHERS]

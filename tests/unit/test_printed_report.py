@@ -1,8 +1,12 @@
 """The printed lines and the options of `scrapy report`, without a crawl."""
 
+from argparse import Namespace
+from concurrent.futures.process import BrokenProcessPool
+
 import pytest
 
 from tests.cases import each_of
+from webcrawl.tools.report import command
 from webcrawl.tools.report.command import domain_of
 from webcrawl.tools.report.folder import NoCrawlError
 from webcrawl.tools.report.printed import LISTED, most_of
@@ -31,3 +35,16 @@ def test_a_domain_is_a_canonical_host(text: str, domain: str) -> None:
 def test_another_text_is_no_domain(text: str) -> None:
     with pytest.raises(NoCrawlError, match=r"--in-degree .* is not a domain"):
         domain_of(text)
+
+
+def test_a_process_that_was_killed_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def killed(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(command, "find_crawls", killed)  # as one that reads WARC files
+    report = command.Command()
+    report.run(["."], Namespace(hosts=False, json=False, in_degree="", output="", crawl=""))
+    assert report.exitcode == 1
+    assert capsys.readouterr().err == "a process that read WARC files was ended from outside\n"

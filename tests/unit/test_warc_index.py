@@ -153,6 +153,7 @@ def test_a_temporary_index_without_its_file_is_removed(left: Path) -> None:
         (b'"status": "200"', b'"status": "404"', "the index has status '404', not '200'"),
         (b"test,a)/page", b"test,a)/pa", "the index has urlkey 'test,a)/pa', not 'test,a)/page'"),
         (b'"offset": "', b'"offset": "1', "no record begins here"),
+        (b'"offset": "', b'"offset": [], "old": "', "[]: in the index, but no record begins here"),
         (b'"length": "', b'"length": "1', "the index has length"),
         (b'"url": ', b'"uri": ', "the index has url None, not 'http://a.test/page'"),
         (b"{", b"", "line 1 is not CDXJ"),

@@ -72,8 +72,11 @@ class Command(ScrapyCommand):
                 raise UsageError("give restore JOBDIR --from FOLDER, or begin JOBDIR --number K")
         try:
             print(do(Path(jobdir), opts))
-        except (BusError, ClaimError, StoreError, OSError) as error:
+        except (BusError, ClaimError, StoreError) as error:
             print(error, file=sys.stderr)
+            self.exitcode = 1
+        except OSError as error:
+            print(f"{error.filename}: {error.strerror}", file=sys.stderr)
             self.exitcode = 1
 
     def _restore(self, jobdir: Path, opts: argparse.Namespace) -> str:
@@ -97,8 +100,6 @@ class Command(ScrapyCommand):
             return fetch_checkpoint(opts.source, folder, partial(self._refuse_if_owned, opts))
         except ModuleNotFoundError:
             raise StoreError(needs_extra(opts.source, "obstore", "store")) from None
-        except OSError as error:
-            raise StoreError(f"{error.filename}: {error.strerror}") from None
 
     def _begin(self, jobdir: Path, opts: argparse.Namespace) -> str:
         from webcrawl.cluster import restoring  # noqa: PLC0415

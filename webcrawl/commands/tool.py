@@ -70,6 +70,8 @@ class ToolCommand(_Base):
         if unknown := [each for each in args if each.startswith("-")]:  # Scrapy lets them pass
             raise UsageError(f"there is no option {unknown[0]}")
         try:
+            # Paths and texts of the web may have what the terminal's character set has not.
+            sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
             self._command.run(args, opts)
             sys.stdout.flush()
         except KeyboardInterrupt:

@@ -110,8 +110,9 @@ class CrawlLog:
         data = b"\n".join(self._lines)
         try:
             if self._size >= FILE_BYTES:
-                self._finish()
+                full = self._fd, self._path
                 self._begin()
+                self._finish(*full)
             self._write(data)
             if self._size >= self._synced + _SYNC_BYTES:
                 os.fdatasync(self._fd)
@@ -131,7 +132,7 @@ class CrawlLog:
         """
         try:
             if self._size:
-                self._finish()
+                self._finish(self._fd, self._path)
             else:
                 os.close(self._fd)
                 self._path.unlink()
@@ -160,10 +161,10 @@ class CrawlLog:
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._size = self._synced = 0
 
-    def _finish(self) -> None:
-        os.close(self._fd)
+    def _finish(self, fd: int, path: Path) -> None:
+        os.close(fd)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = threading.Thread(target=_compress, args=(self._path,), name="crawl-log")
+        thread = threading.Thread(target=_compress, args=(path,), name="crawl-log")
         thread.start()
         self._threads.append(thread)
 

@@ -28,6 +28,7 @@ def repair(path: Path, format_: str) -> int:
             end = _end_of_lines(file, size)
             file.seek(end)
             if size > end and not _is_torn(file.read(_LINE_MAX_BYTES + 1)):
+                file.seek(0, os.SEEK_END)  # a longer line was not read to its end
                 file.write(b"\n")
                 return 0
         elif format_ == "csv":

@@ -39,6 +39,9 @@ from webcrawl.report.console import discard_output
 
 logger = logging.getLogger(__name__)
 
+# Of a CSV in `item_export_kwargs`: what ends a row or a text.
+_DIALECT = frozenset({"dialect", "escapechar", "lineterminator", "quotechar"})
+
 
 class FeedExporter(feedexport.FeedExporter):
     """Scrapy's FeedExporter that flushes each item and ends the crawl when a feed fails."""
@@ -188,6 +191,8 @@ def _repair(slot: FeedSlot) -> None:
         return
     if '\n"{'.encode(options["encoding"] or "utf-8") != b'\n"{':
         return  # UTF-16 and the like: line breaks and quotes are not single bytes
+    if slot.format == "csv" and not _DIALECT.isdisjoint(options["item_export_kwargs"]):
+        return  # rows may end in another way, and quotes may be text
     if cut := repair(path, slot.format):
         logger.warning("FEEDS: %s: %d bytes of a torn last record were cut off", path, cut)
 

@@ -72,7 +72,10 @@ def named_files(name: str, ending: str) -> list[Path | StoredFile]:
     url, folder = name.rstrip("/"), Path(name)
     found: list[Path | StoredFile]
     if is_stored(name) and not name.endswith((ending, ".warc")):
-        sizes = store_at(url).sizes()
+        try:
+            sizes = store_at(url).sizes()
+        except OSError as error:
+            raise NoStoreError(f"{name}: {error.strerror}") from None
         found = [StoredFile(url, each) for each in sorted(sizes) if "/" not in each]
     elif folder.is_dir():
         found = [*sorted(folder.iterdir())]

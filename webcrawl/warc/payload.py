@@ -16,7 +16,7 @@ from webcrawl.fetch.http1 import Headers, list_values, parse_headers, transfer_c
 
 _STATUS = re.compile(rb"\S+[ \t]+(\d{3})")
 _HEAD_END = re.compile(rb"\n\r?\n")
-_CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]+)[^\n]*\n")
+_CHUNK_LINE = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]++)[^\n]*+\n")
 
 
 class Unchunked(NamedTuple):

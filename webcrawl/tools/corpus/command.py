@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from webcrawl.base.wording import INTERRUPTED, SettingError, counted, printable
+from webcrawl.base.wording import INTERRUPTED, SettingError, counted, is_utf8, printable
 from webcrawl.config.languagemodel import codes_of, model_path
 from webcrawl.parse.language import iso_639_3
 from webcrawl.tools import command
@@ -64,6 +64,9 @@ class Command(command.Command):
         try:
             warcs = [file for each in args for file in named_files(each, ".warc.gz")]
             plan = plan_of(warcs, opts.log, opts.crawl, texts, filters, self._model())
+            for name in (opts.output, *plan.logs, *(path for path, _ in plan.warcs)):
+                if not is_utf8(name):
+                    raise CorpusError(f"{name}: DuckDB opens no file whose path is not in UTF-8")
             has_been_made = is_made(plan, folder)
             if not has_been_made:
                 total = sum(size for _, size in plan.warcs)

@@ -110,6 +110,11 @@ def _folder_of(path: Path | StoredFile) -> str:
     return path.url if isinstance(path, StoredFile) else str(path.parent)
 
 
+def _of_disk(log: Path) -> Path:
+    """A file of the crawl log, which the crawl may have compressed since its name was read."""
+    return log if log.exists() else log.with_name(f"{log.name}.gz")
+
+
 def _logs_in(folder: str) -> list[str]:
     if is_stored(folder):
         return stored_logs(folder.rstrip("/"))
@@ -136,7 +141,7 @@ def make_corpus(plan: Plan, folder: Path, progress: Progress, processes: int = 0
         names = [warc.name for warc in parts_by_warc]
         files = [part.path_in(work) for part in parts]
         logs = [
-            log.fetched(work / str(number)) if isinstance(log, StoredFile) else log
+            log.fetched(work / str(number)) if isinstance(log, StoredFile) else _of_disk(log)
             for number, log in enumerate(map(located, plan.logs))
         ]
         resolve(connection, names, files, logs)

@@ -67,7 +67,8 @@ class PageText:
 
 
 def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageText:
-    """The texts of the first PAGE_MAX_BYTES of `html`. Raises nothing, for any bytes.
+    """The texts of the first PAGE_MAX_BYTES of `html`, of as many characters at most. Raises
+    nothing, for any bytes.
 
     `charset`: its WHATWG name, as `sniff` returns it with the HTTP header; None without a header.
     """
@@ -82,7 +83,9 @@ def read(html: bytes, charset: str | None, *, with_main: bool = True) -> PageTex
     except HTMLParserException:  # no memory
         return PageText("", "", "")
     texts = [
-        extract_plain_text(tree, main_content=is_main, list_bullets=False, alt_texts=False)
+        extract_plain_text(tree, main_content=is_main, list_bullets=False, alt_texts=False)[
+            :PAGE_MAX_BYTES  # a few kB of nested lists would have 32 MB of indentation
+        ]
         for is_main in ((False, True) if with_main else (False,))
     ]
     title = " ".join((tree.title or "")[:TITLE_MAX].split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,6 +67,8 @@ class Command(command.Command):
                 write_report(folder, opts, domain)
         except NoCrawlError as error:
             self.fail(error, WRONG)
+        except BrokenProcessPool:
+            self.fail("a process that read WARC files was ended from outside", 1)
         except duckdb.Error as error:
             self.fail(f"The crawl log: {str(error).partition(chr(10))[0]}", 1)
 

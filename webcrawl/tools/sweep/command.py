@@ -189,7 +189,7 @@ def steps_of(text: str) -> list[int]:
         first, *rest = (int(each) for each in text.split(":" if ":" in text else ","))
         if ":" in text:
             last, step = rest
-            steps = list(range(first, last + 1, step))
+            steps = list(range(first, last + 1, step)[: STEPS_MAX + 1])
         else:
             steps = [first, *rest]
         if not steps or min(steps) < 1 or len(steps) > STEPS_MAX or len(set(steps)) < len(steps):

@@ -41,7 +41,6 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
             raise command.WrongUse("give one or more URLs")
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 self.exitcode = runner.run(self._trace(args, opts))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from webcrawl.base.synced import replace_file, sync
-from webcrawl.base.wording import counted
+from webcrawl.base.wording import counted, is_utf8
 from webcrawl.tools.progress import Progress
 from webcrawl.tools.stored import StoredFile, is_stored, named_files, size_of
 from webcrawl.tools.wacz.captures import Captures, DamagedError, Lost
@@ -65,6 +65,8 @@ def warc_files(names: Sequence[str]) -> tuple[list[Path | StoredFile], list[Path
         else:
             files = [path]
         for each in files:
+            if not is_utf8(each.name):
+                raise WaczError(f"{each}: a file in a WACZ has a name in UTF-8")
             if isinstance(each, Path) and each.name.endswith(OPEN):
                 written.append(each)
             elif not _is_same(found.setdefault(each.name, each), each):

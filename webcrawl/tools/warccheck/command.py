@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from webcrawl.base.textfile import NotAFile
+from webcrawl.base.wording import printable
 from webcrawl.tools import command
 from webcrawl.tools.warccheck.check import check
 
@@ -27,5 +28,5 @@ class Command(command.Command):
                 print(error)
                 problems, self.exitcode = [], 1
             for problem in problems:
-                print(f"{name}: {problem}")
+                print(printable(f"{name}: {problem}"))  # it may have text of the record
                 self.exitcode = 1

@@ -40,13 +40,13 @@ class IndexCheck:
         for number, line in enumerate(lines, 1):
             try:
                 fields = _fields(line)
-                offset = fields["offset"]
+                offset = str(fields["offset"])
             except (ValueError, KeyError, TypeError):
                 self._found.append(f"line {number} is not CDXJ")
                 continue
             if offset in self._lines:
                 self._found.append(f"two lines for the record at {offset}")
-            self._lines[str(offset)] = fields
+            self._lines[offset] = fields
 
     def problems(self, record: Record) -> Iterator[str]:
         """The problems of the line of `record`."""

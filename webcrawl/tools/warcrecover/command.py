@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from webcrawl.base.textfile import named_folder
 from webcrawl.tools import command
 from webcrawl.warc.files import open_files
 from webcrawl.warc.recovery import recover
@@ -23,10 +24,7 @@ class Command(command.Command):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args:
             raise command.WrongUse("give the folder of the WARC files (WARC_DIR)")
-        for folder in map(Path, args):
-            if not folder.is_dir():
-                self.fail(f"{folder} is no folder", 2)
-                continue
+        for folder in [*map(named_folder, args)]:
             try:
                 recovered = recover(folder)
             except OSError as error:
