@@ -9,6 +9,7 @@ import asyncio
 import gc
 import socket
 import time
+from threading import Event
 from typing import Any
 
 import pytest
@@ -250,6 +251,45 @@ async def test_no_call_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> 
         assert not telling.done()
         is_read.set()
         await telling
+    await pair.die()
+
+
+class SlowDisk:
+    """Batches of the frontier wait on their thread until `is_quick` is set."""
+
+    def __init__(self, server: FrontierServer) -> None:
+        self.is_quick = Event()
+        self._executor = server.local._executor
+        self._executor.do(self.is_quick.wait, waits=True)
+
+    async def has(self, batches: int) -> None:
+        """Return when so many wait."""
+        while self._executor._away < 1 + batches:
+            await asyncio.sleep(0)
+
+
+async def test_calls_are_carried_out_in_their_order_though_messages_overtake_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page is not released before its links are put: a kill between the two would lose them."""
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(1), 100.0)
+    await resolve(pair.remote)
+    (page,) = await pair.remote.acquire(100.0, 9)
+    disk, batches, state = SlowDisk(server), [], server.local._state
+    put, release = state.put, state.release
+    monkeypatch.setattr(state, "put", lambda *a, **b: (batches.append("put"), put(*a, **b))[1])
+    monkeypatch.setattr(state, "release", lambda *a: (batches.append("release"), release(*a))[1])
+    calls = [asyncio.create_task(pair.remote.put([link(f"http://{n}/")], 100.0)) for n in "xy"]
+    await disk.has(1)
+    await pair.remote.release([(page, answer(page, 100.0))], 100.0)
+    calls.append(asyncio.create_task(pair.remote.log_if_lost("a.warc.gz", [])))
+    await calls[-1]
+    disk.is_quick.set()
+    await asyncio.gather(*calls)
+    await pair.remote.close()
+    assert batches == ["put", "put", "release"]
     await pair.die()
 
 

@@ -11,7 +11,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.counters import MOMENTARY, Counters
@@ -116,6 +116,7 @@ class Member:
             Lost: self._lost,
         }
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_order = asyncio.Lock()  # for one message with calls
         self.channel = Channel(self._on_message, self._on_lost)
         self._start(self.channel.open(sock))
 
@@ -187,7 +188,9 @@ class Member:
                 self.load.update(cpu_s, time.monotonic())
                 self._count(changes)
                 work = [self._calls[type(call)](call) for call in calls]
-                self._start(self._answer(number, work))
+                # No call waits for a `Lost`, which is alone in its message.
+                in_order = nullcontext() if Lost in map(type, calls) else self._in_order
+                self._start(self._answer(number, work, in_order))
             case Steered(number, unanswered):
                 steered = self._steering.pop(number)
                 if not steered.done():
@@ -208,9 +211,18 @@ class Member:
         self._under_way.add({name: changes[name] for name in MOMENTARY & changes.keys()})
         self._server.counters.add(changes)
 
-    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
-        """Carry out the calls of one message, in their order; answer them in one message."""
-        answers = [await self._result(call) for call in calls]
+    async def _answer(
+        self,
+        number: int,
+        calls: list[Coroutine[Any, Any, Answer]],
+        in_order: AbstractAsyncContextManager[None],
+    ) -> None:
+        """Carry out the calls of one message, in their order; answer them in one message.
+
+        `in_order`: behind those of earlier messages, as the release of a page behind its links.
+        """
+        async with in_order:
+            answers = [await self._result(call) for call in calls]
         self.channel.send(Answers(number, answers, self._status()))
 
     def _status(self) -> Status:
