@@ -293,6 +293,31 @@ async def test_calls_are_carried_out_in_their_order_though_messages_overtake_ans
     await pair.die()
 
 
+async def test_content_of_a_page_that_a_dead_process_had_is_not_known() -> None:
+    """It was perhaps not archived. A later page would refer to it in place of its own body."""
+    server = served()
+    dead, other = Pair(server), Pair(server)
+    await dead.remote.put(links(1), 100.0)
+    await resolve(other.remote)
+    (page,) = await dead.remote.acquire(100.0, 1)
+    disk = SlowDisk(server)
+    copies = [Original(page.url, float(n), "sha1:A") for n in range(2)]
+    calls = [
+        asyncio.create_task(dead.remote.put(links(1), 100.0)),
+        asyncio.create_task(dead.remote.content_seen(b"content", copies[0], None)),
+    ]
+    await disk.has(1)
+    dead.remote._channel.close()
+    await dead.member.disconnected.wait()
+    await disk.has(2)
+    disk.is_quick.set()
+    await asyncio.gather(dead.member.close(), *calls, return_exceptions=True)
+    later = time.monotonic() + 1_000.0
+    assert [each.url for each in await other.remote.acquire(later, 1)] == [page.url]
+    assert await other.remote.content_seen(b"content", copies[1], None) == (None, "")
+    await other.die()
+
+
 async def test_the_error_of_each_release_is_taken() -> None:
     """Else asyncio prints it with a traceback, when it is gone."""
     untaken: list[Any] = []

@@ -277,6 +277,8 @@ class Member:
         return self._server.release(done, call.now)
 
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:
+        if self.ended.is_set():  # the page is queued again, and was perhaps not archived
+            return FirstSeen(None)
         seen = await self._server.content_seen(call.content, call.original, call.text)
         return FirstSeen(*seen)
 
