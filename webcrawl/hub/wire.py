@@ -120,7 +120,7 @@ class Orders(Struct, frozen=True, array_like=True):
     is_paused: bool = False
     allow: tuple[BoundedText, ...] = ()
     deny: tuple[BoundedText, ...] = ()
-    number: int = 0
+    number: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0  # as hubs report it
 
 
 # Messages from a process to the frontier
