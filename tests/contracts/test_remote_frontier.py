@@ -10,12 +10,14 @@ import gc
 import socket
 import time
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.cases import each_of
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
+from webcrawl.extensions.processes import Processes
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
@@ -137,6 +139,21 @@ async def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
     (later,) = await other.remote.acquire(time.monotonic() + 10, 9)
     assert later.url == leases[0].url, "it is as it was"
     await other.die()
+
+
+async def test_a_process_that_has_died_is_forgotten_once_its_leases_are_back() -> None:
+    """Some die each hour, for months."""
+    server = served()
+    pair = Pair(server)
+    await pair.die()
+
+    async def send(signal: object, pid: int) -> None:
+        assert repr(server).endswith("for 0 processes>")
+
+    crawler: Any = SimpleNamespace(signals=SimpleNamespace(send_catch_log_async=send))
+    processes = Processes(crawler, 2)
+    processes._server = server
+    await processes._notify_of_death(pair.member, 1)
 
 
 async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
