@@ -250,7 +250,7 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert gone == [True]
 
 
-async def test_no_call_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_neither_a_call_nor_a_recall_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first process may read its whole crawl log for them."""
     server = served()
     pair = Pair(server)
@@ -265,6 +265,10 @@ async def test_no_call_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> 
     async with asyncio.timeout(30):  # only a hang reaches it
         assert await pair.remote.put(links(2), 100.0) == 2
         assert len(await pair.remote.acquire(100.0, 9, Lane.ADMISSIONS)) == 2
+        given_back = asyncio.Event()
+        pair.remote.give_back = lambda has_changed: given_back.set()
+        server.recall()
+        await given_back.wait()
         assert not telling.done()
         is_read.set()
         await telling

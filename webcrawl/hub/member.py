@@ -148,12 +148,11 @@ class Member:
 
     def recall(self) -> None:
         """Tell the process to give back what it has not begun, with all leases so far."""
-        self._start(self._recall(self._tasks.copy()))
+        self._start(self._recall())
 
-    async def _recall(self, answers: set[asyncio.Task[None]]) -> None:
-        if answers:
-            await asyncio.wait(answers)
-        self.channel.send(GiveBack())
+    async def _recall(self) -> None:
+        async with self._in_order:  # behind the answers to all calls so far
+            self.channel.send(GiveBack())
 
     def end(self, reason: str) -> None:
         """Tell the process that the crawl ends. One that never connected is not waited for."""
@@ -223,7 +222,7 @@ class Member:
         """
         async with in_order:
             answers = [await self._result(call) for call in calls]
-        self.channel.send(Answers(number, answers, self._status()))
+            self.channel.send(Answers(number, answers, self._status()))
 
     def _status(self) -> Status:
         """Values that the process reads without a call."""
