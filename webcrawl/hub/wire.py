@@ -107,7 +107,8 @@ class SteeringError(Exception):
     """A command that was not carried out: one line for the user."""
 
 
-BoundedText = Annotated[str, Meta(max_length=100_000)]  # an entry, an argument or an answer
+TEXT_MAX = 100_000  # characters
+BoundedText = Annotated[str, Meta(max_length=TEXT_MAX)]  # an entry, an argument or an answer
 
 
 class Orders(Struct, frozen=True, array_like=True):
