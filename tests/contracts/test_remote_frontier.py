@@ -250,7 +250,9 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert gone == [True]
 
 
-async def test_neither_a_call_nor_a_recall_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_neither_a_call_nor_a_recall_waits_for_lost_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first process may read its whole crawl log for them."""
     server = served()
     pair = Pair(server)
@@ -285,7 +287,7 @@ class SlowDisk:
 
     async def has(self, batches: int) -> None:
         """Return when so many wait."""
-        while self._executor._away < 1 + batches:
+        while self._executor._away < 1 + batches:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 

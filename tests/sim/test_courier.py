@@ -273,7 +273,7 @@ async def test_a_hub_that_was_set_back_with_a_wrong_clock_ends_with_one_line(
 async def test_mail_of_a_hub_with_a_wrong_clock_is_not_deleted_as_earlier_mail(
     tmp_path: Path,
 ) -> None:
-    first, second = await pair(tmp_path)
+    first, _ = await pair(tmp_path)
     first.copy(tmp_path / "old")
     await first.put(first.urls_for(1, 0, 9))
     await asyncio.sleep(ROUND_S + 2 * KEPT_S)
