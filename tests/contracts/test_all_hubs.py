@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.contracts.test_hub_frontier import BRIEF, Machines, connected
 from tests.sim.conftest import virtual_time
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.fetching import HUB_ENDS
+from webcrawl.crawllog.line import Details, LostLine, to_bytes
 from webcrawl.frontier.base import Policy
 from webcrawl.frontier.lease import Lane, Lease, Returned
 from webcrawl.frontier.politeness import Politeness
@@ -296,6 +297,38 @@ async def test_a_hub_whose_store_fails_stops_no_fetcher(
     await crawl.fetcher.close()
     assert await crawl.acquire() == ["a"]
     assert not crawl.fetcher._hubs[1].frontier.is_connected, "until the next tick"
+
+
+async def test_a_hub_that_failed_is_told_later_what_it_may_not_have(
+    crawl: Crawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else files of the archive wait for their lines of the crawl log as long as this process."""
+    await crawl.put("http://b/")
+    (lease,) = await crawl.fetcher.acquire(NOW, 9)
+    server = crawl.hubs[1].server
+    logged: list[tuple[str, list[int]]] = []
+
+    async def fail(*args: Any, **more: Any) -> None:
+        raise StoreError("no space left")
+
+    async def log_if_lost(warc: str, lines: Sequence[LostLine]) -> None:
+        logged.append((warc, [offset for offset, *_ in lines]))
+
+    with monkeypatch.context() as failing:
+        for name in ("release", "put", "log_if_lost"):
+            failing.setattr(server.local, name, fail)
+        details = to_bytes(Details(200, warc="x.warc.gz", offset=7))
+        await crawl.fetcher.release([(lease, answer(lease, NOW, details=details))], NOW)
+        await crawl.fetcher.put([link("http://b/of-a-user", payload=b"x")], NOW)
+        await turns()
+        assert await crawl.fetcher.logged_until(NOW + 1) == NOW
+    monkeypatch.setattr(server.local, "log_if_lost", log_if_lost)
+    crawl.hubs[1].sessions._fetchers.clear()  # as another process
+    crawl.come_back(1)
+    await asyncio.sleep(5)
+    assert logged == [("x.warc.gz", [7])]
+    assert await crawl.fetcher.logged_until(NOW + 1) == NOW + 1
+    assert crawl.counted("pending")[1] == 1, "the user's Request"
 
 
 async def test_a_fault_of_this_process_ends_it(crawl: Crawl) -> None:

@@ -239,6 +239,8 @@ async def test_after_a_fault_of_ours_half_a_batch_is_never_committed(tmp_path: P
         await frontier.release(done, driver.now)
     with pytest.raises(StoreError, match="as of the last commit: KeyError"):
         await driver.put("http://c/1")
+    with pytest.raises(StoreError, match="as of the last commit: KeyError"):
+        await frontier.checkpoint(tmp_path / "checkpoint")
     await frontier.close()
     frontier = LocalFrontier(tmp_path)
     pages = await Driver(frontier).run()

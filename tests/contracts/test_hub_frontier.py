@@ -18,7 +18,16 @@ from webcrawl.cluster import allhubs, fetching, joining
 from webcrawl.cluster.allhubs import AllHubs
 from webcrawl.cluster.bus import PAYLOAD_MIN, Bus, Entry
 from webcrawl.cluster.fetching import CHANGED, HubFrontier
-from webcrawl.cluster.packets import ASK, Brief, Hello, Packet, encode, hub_subject, parts_of
+from webcrawl.cluster.packets import (
+    ASK,
+    Brief,
+    Hello,
+    Packet,
+    encode,
+    hub_subject,
+    parts_of,
+    subject_of,
+)
 from webcrawl.cluster.sessions import Sessions
 from webcrawl.crawllog.line import Details, to_bytes
 from webcrawl.extensions import fetcher
@@ -233,6 +242,28 @@ async def test_a_fetcher_that_sends_what_cannot_be_carried_out_gets_no_session_f
         machines.sessions.tick()
     machines.sessions.receive(encode(again))
     assert [*machines.sessions._sessions] == ["f.2"]
+
+
+async def test_a_new_stream_is_not_confirmed_by_what_has_arrived_of_the_old_one(
+    machines: Machines,
+) -> None:
+    """Else the fetcher misses the first messages, and begins a session again and again."""
+    machines.server.orders = Orders(is_paused=True)
+    fetcher = machines.fetcher()
+    machines.start(fetcher)
+    await fetcher.put([link("http://a/")], 0.0)
+    assert fetcher._stream.received == 2, "orders, and an answer"
+    machines.sessions._fetchers.clear()  # as another process
+    machines.server.allow_until(1_000.0)  # a message for each that joins
+    fetcher.end_session()
+    hears = machines._handlers.pop(subject := subject_of(fetcher._fetcher))
+    fetcher.tick()
+    for _ in range(5):
+        await asyncio.sleep(0)  # the answer is lost, and the hub has sent two messages
+    machines._handlers[subject] = hears
+    fetcher.tick()
+    async with asyncio.timeout(5):
+        assert await fetcher.put([link("http://b/")], 0.0) == 1
 
 
 async def test_a_message_whose_text_is_not_unicode_is_no_fault_of_the_hub(

@@ -62,6 +62,14 @@ async def test_a_deferred_host_takes_no_memory(tmp_path: Path) -> None:
     await closed(driver)
 
 
+async def test_a_host_without_links_to_retry_takes_no_memory(tmp_path: Path) -> None:
+    driver = opened(tmp_path, retry_times=0)
+    await fail_all(driver)
+    assert await driver.frontier.retry({"dns"}, driver.now) == 1
+    assert [*driver.frontier._state._bench.hosts] == ["b"]  # type: ignore[attr-defined]
+    await closed(driver)
+
+
 async def between_runs(driver: Driver, jobdir: Path, reasons: str) -> None:
     await driver.frontier.close()
     await asyncio.to_thread(command, jobdir, reasons)

@@ -9,12 +9,15 @@ import asyncio
 import gc
 import socket
 import time
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.cases import each_of
 from tests.contracts.frontier import POLITE, Close, RemoteContract, answer, link, memory_frontier
+from webcrawl.extensions.processes import Processes
 from webcrawl.frontier.base import Frontier, Policy
 from webcrawl.frontier.lease import Failed, Fetched, Lane, Link, Returned, Step
 from webcrawl.frontier.store import StoreError
@@ -138,6 +141,21 @@ async def test_the_leases_of_a_process_that_dies_come_back_as_asked() -> None:
     await other.die()
 
 
+async def test_a_process_that_has_died_is_forgotten_once_its_leases_are_back() -> None:
+    """Some die each hour, for months."""
+    server = served()
+    pair = Pair(server)
+    await pair.die()
+
+    async def send(signal: object, pid: int) -> None:
+        assert repr(server).endswith("for 0 processes>")
+
+    crawler: Any = SimpleNamespace(signals=SimpleNamespace(send_catch_log_async=send))
+    processes = Processes(crawler, 2)
+    processes._server = server
+    await processes._notify_of_death(pair.member, 1)
+
+
 async def test_leases_of_a_process_that_exits_come_back_as_not_asked() -> None:
     server = served()
     pair = Pair(server)
@@ -232,7 +250,9 @@ async def test_the_end_of_the_first_process_is_a_store_error() -> None:
     assert gone == [True]
 
 
-async def test_no_call_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_neither_a_call_nor_a_recall_waits_for_lost_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first process may read its whole crawl log for them."""
     server = served()
     pair = Pair(server)
@@ -247,10 +267,78 @@ async def test_no_call_waits_for_lost_lines(monkeypatch: pytest.MonkeyPatch) -> 
     async with asyncio.timeout(30):  # only a hang reaches it
         assert await pair.remote.put(links(2), 100.0) == 2
         assert len(await pair.remote.acquire(100.0, 9, Lane.ADMISSIONS)) == 2
+        given_back = asyncio.Event()
+        pair.remote.give_back = lambda has_changed: given_back.set()
+        server.recall()
+        await given_back.wait()
         assert not telling.done()
         is_read.set()
         await telling
     await pair.die()
+
+
+class SlowDisk:
+    """Batches of the frontier wait on their thread until `is_quick` is set."""
+
+    def __init__(self, server: FrontierServer) -> None:
+        self.is_quick = Event()
+        self._executor = server.local._executor
+        self._executor.do(self.is_quick.wait, waits=True)
+
+    async def has(self, batches: int) -> None:
+        """Return when so many wait."""
+        while self._executor._away < 1 + batches:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def test_calls_are_carried_out_in_their_order_though_messages_overtake_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page is not released before its links are put: a kill between the two would lose them."""
+    server = served()
+    pair = Pair(server)
+    await pair.remote.put(links(1), 100.0)
+    await resolve(pair.remote)
+    (page,) = await pair.remote.acquire(100.0, 9)
+    disk, batches, state = SlowDisk(server), [], server.local._state
+    put, release = state.put, state.release
+    monkeypatch.setattr(state, "put", lambda *a, **b: (batches.append("put"), put(*a, **b))[1])
+    monkeypatch.setattr(state, "release", lambda *a: (batches.append("release"), release(*a))[1])
+    calls = [asyncio.create_task(pair.remote.put([link(f"http://{n}/")], 100.0)) for n in "xy"]
+    await disk.has(1)
+    await pair.remote.release([(page, answer(page, 100.0))], 100.0)
+    calls.append(asyncio.create_task(pair.remote.log_if_lost("a.warc.gz", [])))
+    await calls[-1]
+    disk.is_quick.set()
+    await asyncio.gather(*calls)
+    await pair.remote.close()
+    assert batches == ["put", "put", "release"]
+    await pair.die()
+
+
+async def test_content_of_a_page_that_a_dead_process_had_is_not_known() -> None:
+    """It was perhaps not archived. A later page would refer to it in place of its own body."""
+    server = served()
+    dead, other = Pair(server), Pair(server)
+    await dead.remote.put(links(1), 100.0)
+    await resolve(other.remote)
+    (page,) = await dead.remote.acquire(100.0, 1)
+    disk = SlowDisk(server)
+    copies = [Original(page.url, float(n), "sha1:A") for n in range(2)]
+    calls = [
+        asyncio.create_task(dead.remote.put(links(1), 100.0)),
+        asyncio.create_task(dead.remote.content_seen(b"content", copies[0], None)),
+    ]
+    await disk.has(1)
+    dead.remote._channel.close()
+    await dead.member.disconnected.wait()
+    await disk.has(2)
+    disk.is_quick.set()
+    await asyncio.gather(dead.member.close(), *calls, return_exceptions=True)
+    later = time.monotonic() + 1_000.0
+    assert [each.url for each in await other.remote.acquire(later, 1)] == [page.url]
+    assert await other.remote.content_seen(b"content", copies[1], None) == (None, "")
+    await other.die()
 
 
 async def test_the_error_of_each_release_is_taken() -> None:

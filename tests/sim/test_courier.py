@@ -270,6 +270,24 @@ async def test_a_hub_that_was_set_back_with_a_wrong_clock_ends_with_one_line(
 
 
 @simulated
+async def test_mail_of_a_hub_with_a_wrong_clock_is_not_deleted_as_earlier_mail(
+    tmp_path: Path,
+) -> None:
+    first, _ = await pair(tmp_path)
+    first.copy(tmp_path / "old")
+    await first.put(first.urls_for(1, 0, 9))
+    await asyncio.sleep(ROUND_S + 2 * KEPT_S)
+    first.kill()
+    first._set_back(tmp_path / "old", (Counter(), set()))
+    first.start(UTC_S - 3600.0)
+    await first.put(first.urls_for(1, 20, 24))  # before a session begins
+    await asyncio.sleep(A_BEGIN_S + ROUND_S)
+    assert len(first.refusals) == 1
+    begin, last = first.frontier.outbox[1]
+    assert last - begin + 1 == 4
+
+
+@simulated
 async def test_a_hub_that_begins_empty_gets_what_others_hold_for_it_and_is_heard(
     tmp_path: Path,
 ) -> None:

@@ -87,6 +87,14 @@ def test_a_folder_with_other_files_is_left_unchanged(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_a_database_that_is_closed_has_no_rows(tmp_path: Path) -> None:
+    """A hub that ends may look for mail to send once more."""
+    db = Database(tmp_path / "db")
+    db.close()
+    with pytest.raises(StoreError, match="cannot be used"):
+        next(db.rows(b""))
+
+
 def test_a_reader_makes_no_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"is empty\. .*FRONTIER_STORE=memory"):
         Database(tmp_path / "db", read_only=True)

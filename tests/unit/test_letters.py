@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tests.cases import each_of
 from webcrawl.cluster.letters import ROWS_BYTES_MAX, MailRows, read_rows, write_rows
-from webcrawl.frontier.lease import LAST_REQUISITE, REQUISITE, Link, RobotsTask
+from webcrawl.frontier.lease import FIRST_KEPT, LAST_REQUISITE, REQUISITE, Link, RobotsTask
 from webcrawl.frontier.mailbox import (
     FoundLink,
     Mail,
@@ -63,6 +63,7 @@ BAD_LINKS = {
     "kept": replace(LINK, kept="dns"),
     "head": replace(LINK, head_done=True),
     "negative depth": replace(LINK, depth=-1),
+    "a depth that no priority can have": replace(LINK, depth=FIRST_KEPT - 1),
     "huge redirects": replace(LINK, redirects=1 << 40),
     "another host": replace(LINK, host="b.example"),
     "a longer host": replace(LINK, url="https://a.example.com/x"),
@@ -94,6 +95,9 @@ BAD_ROWS = {
     "endless cash": FoundLink(LINK, float("inf")),
     "negative cash": FoundLink(LINK, -0.1),
     "a task of no origin": RobotsAsked(TASK._replace(origin="file:///x")),
+    "a task of another host": RobotsFailed(TASK._replace(home="b.example"), "timeout", again=True),
+    "a task of nobody": RobotsAsked(TASK._replace(origin="https://", home="")),
+    "a task of a path": RobotsAsked(TASK._replace(origin="https://a.example/x")),
     "a task with a line end": RobotsAsked(TASK._replace(url="https://a.example/\r\nx:y")),
     "rules that are not compressed": replace(ANSWER, rules=b"x"),
     "rules that are none": replace(ANSWER, rules=zlib.compress(b"x")),

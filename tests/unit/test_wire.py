@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+from msgspec import DecodeError
 from msgspec.structs import asdict, replace
 
 from tests.cases import each_of
@@ -38,9 +39,11 @@ from webcrawl.hub.wire import (
     Heartbeat,
     Leased,
     Message,
+    Orders,
     Put,
     Release,
     Status,
+    Steer,
     decode,
     encode,
     frame,
@@ -130,6 +133,13 @@ def test_messages_come_in_pieces_of_any_size(size: int) -> None:
     for at in range(0, len(data), size):
         channel.data_received(data[at : at + size])
     assert received == MESSAGES
+
+
+@each_of("number", [-1, 1 << 62])
+def test_orders_with_a_number_that_no_hub_can_report_are_refused(number: int) -> None:
+    steer = Steer(1, Orders(number=number), Status(0.0, 0.0, is_finished=False, has_spare=False))
+    with pytest.raises(DecodeError):
+        decode(encode(steer))
 
 
 def test_only_the_first_frame_is_read() -> None:

@@ -130,6 +130,8 @@ class Courier:
             await self._apply()
         while self._deletable:
             hub, kept = self._deletable.popitem()
+            if hub not in self._begun:  # no mail of this run was sent
+                kept = min(kept, self._before.get(hub, NO_MAIL)[1])
             await self._frontier.call(lambda state, hub=hub, kept=kept: state.sent(hub, kept))  # type: ignore[misc]
         now = self._clock()
         for hub, way in tuple(self._ways.items()):

@@ -42,7 +42,7 @@ from webcrawl.cluster.streams import Clock, Stream
 from webcrawl.frontier.counters import MOMENTARY, Counters, Tracked
 from webcrawl.frontier.endings import lines_of_outcomes
 from webcrawl.frontier.lease import Lane, Lease, Outcome
-from webcrawl.hub.client import RemoteFrontier
+from webcrawl.hub.client import FailedElsewhereError, RemoteFrontier
 from webcrawl.hub.wire import (
     Accepted,
     Acquire,
@@ -149,10 +149,15 @@ class HubFrontier(RemoteFrontier):
     async def _call(self, call: Call) -> Any:
         while not self._gives_up:
             stream = self._stream
-            with suppress(StreamOverError):
-                answer = await super()._call(call)
-                if stream is self._stream:
-                    return answer
+            try:
+                with suppress(StreamOverError):
+                    answer = await super()._call(call)
+                    if stream is self._stream:
+                        return answer
+            except FailedElsewhereError:
+                if self._brief.hubs == 1 or not isinstance(call, Put | Lost):
+                    raise
+                await asyncio.sleep(TICK_S)  # the hub ends, and comes back mended
             if not isinstance(call, Put | Lost):
                 break
         match call:
@@ -187,7 +192,7 @@ class HubFrontier(RemoteFrontier):
     ) -> None:
         try:
             await answer
-        except StreamOverError:  # the hub may have got them, or not
+        except (StreamOverError, FailedElsewhereError):  # the hub may have got them, or not
             await self._log_if_lost(done)
         else:
             self._forget_taken(done)

@@ -24,7 +24,7 @@ from msgspec import DecodeError, Meta
 from msgspec.structs import astuple
 
 from webcrawl.cluster.packets import Letter
-from webcrawl.frontier.lease import LAST_REQUISITE, REQUISITE, Link
+from webcrawl.frontier.lease import FIRST_KEPT, LAST_REQUISITE, REQUISITE, Link
 from webcrawl.frontier.mailbox import (
     FoundLink,
     Mail,
@@ -103,7 +103,7 @@ def _host_of(row: RobotsAsked | RobotsAnswered | RobotsFailed) -> str:
 
 # What a frontier may be given
 
-_NUMBER_MAX = 1 << 31
+_NUMBER_MAX = FIRST_KEPT - 2  # a priority is the depth plus 1, or less
 _FRESH = astuple(Link("", ""))[5:]  # a link that was never leased, and has no payload
 _VISIBLE = bytes(range(0x21, 0x7F))  # the characters of a canonical URL
 _HOST = bytes(set(_VISIBLE) - set(b"/\\?#@%") - set(range(ord("A"), ord("Z") + 1)))
@@ -161,7 +161,10 @@ def _is_sound(row: RobotsAsked | RobotsAnswered | RobotsFailed) -> bool:
     texts = (task.origin, task.home, task.url)
     if not (
         all(len(text) <= MAX_LENGTH and _has_only(text, _VISIBLE) for text in texts)
-        and all(text.startswith(("https://", "http://")) for text in (task.origin, task.url))
+        and task.url.startswith(("https://", "http://"))
+        and task.home
+        and _has_host(task.origin + "/", task.home)
+        and task.origin.count("/") == 2
         and all(0 <= number <= _NUMBER_MAX for number in (task.redirects, task.tries, task.depth))
     ):
         return False

@@ -206,7 +206,8 @@ class Sessions:
         fetcher.hello, fetcher.missed, stream = hello, 0, fetcher.stream
         welcome = Welcome(hello.session, fetcher.name, stream.received, hello.sent_at)
         self._send(hello.fetcher, welcome)
-        stream.begin(hello.session, hello.received, 0.0, hello.sent_at)
+        received = hello.received if hello.stream == fetcher.name else 0
+        stream.begin(hello.session, received, 0.0, hello.sent_at)
 
     def _serve(self, hello: Hello) -> Fetcher:
         publish = partial(self._bus.publish, subject_of(hello.fetcher))

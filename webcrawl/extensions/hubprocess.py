@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import msgpack
 from scrapy.crawler import Crawler
@@ -29,8 +29,12 @@ from webcrawl.scope.hostrules import HostRule
 
 if TYPE_CHECKING:
     from webcrawl.extensions.steering import SteeringExtension
+    from webcrawl.hub.server import FrontierServer
 
 logger = logging.getLogger(__name__)
+
+# Characters of all entries that were added: one letter has them all (`cluster.peers.LETTER_BYTES`).
+ENTRIES_MAX: Final = 3_000_000
 
 
 class HubProcess:
@@ -107,6 +111,8 @@ class HubProcess:
 
         `arguments` of allow and deny are entries: no file is read at another hub.
         """
+        if command in ("allow", "deny"):
+            self._refuse_too_long(command, arguments)
         whole = self.whole
         if command == "status":
             return await self._status(by)
@@ -116,6 +122,14 @@ class HubProcess:
         if whole.number == 0 or (command == "stop" and 0 in whole.away):
             return await self._do_in_all(command, arguments, by)
         return await whole.steering.ask(command, arguments)
+
+    def _refuse_too_long(self, command: str, entries: Sequence[str]) -> None:
+        orders = cast("FrontierServer", crawl_of(self._crawler).frontier).orders
+        if sum(map(len, (*orders.allow, *orders.deny, *entries))) > ENTRIES_MAX:
+            raise SteeringError(
+                f"{command}: with those before, the entries have more than {ENTRIES_MAX:,}"
+                f" characters: set them as SCOPE_{command.upper()} of all hubs"
+            )
 
     async def _status(self, by: str) -> str:
         here = await self._steering.carry_out("status", (), by)

@@ -139,7 +139,7 @@ class Processes:
                     process.kill()
 
     async def _notify_of_death(self, member: Member, pid: int) -> None:
-        await member.returned()
+        await self._server.forget(member)
         await self._crawler.signals.send_catch_log_async(process_died, pid=pid)
 
     def _start(self, number: int) -> None:

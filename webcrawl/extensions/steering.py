@@ -30,7 +30,7 @@ from webcrawl.crawl.steering import check, kept_reasons
 from webcrawl.extensions.steeredseeds import put_seeds
 from webcrawl.frontier.store import StoreError
 from webcrawl.hub.server import FrontierServer
-from webcrawl.hub.wire import Orders, SteeringError
+from webcrawl.hub.wire import TEXT_MAX, Orders, SteeringError
 from webcrawl.scheduler.scheduler import Scheduler
 from webcrawl.scope import Scope
 from webcrawl.scope.rules import entries_of, named_host
@@ -360,6 +360,8 @@ def _entries(command: str, arguments: Sequence[str]) -> tuple[str, ...]:
         raise SettingError(command, " ".join(arguments), "at least one host or expression")
     Scope().extend(**{command: entries})
     for entry in entries:
+        if len(entry) > TEXT_MAX:  # a process that gets it would end
+            raise SettingError(command, f"{entry[:50]}...", f"at most {TEXT_MAX:,} characters")
         # JSON and file names may have surrogates, which a message to another process cannot hold.
         if any("\ud800" <= each <= "\udfff" for each in entry):
             raise SettingError(command, entry, "valid Unicode")

@@ -214,7 +214,7 @@ class CrawlState:
         and the key for the next call; None at the end.
         """
         count = 0
-        names, following = self._store.hosts.with_kept(after, _RETRIED_HOSTS)
+        names, following = self._store.hosts.with_kept(reasons, after, _RETRIED_HOSTS)
         for name in names:
             host = self._distributor.host(name)
             moved = self._candidates.retry_kept(host, reasons, now)

@@ -11,7 +11,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.counters import MOMENTARY, Counters
@@ -116,6 +116,7 @@ class Member:
             Lost: self._lost,
         }
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_order = asyncio.Lock()  # for one message with calls
         self.channel = Channel(self._on_message, self._on_lost)
         self._start(self.channel.open(sock))
 
@@ -147,12 +148,11 @@ class Member:
 
     def recall(self) -> None:
         """Tell the process to give back what it has not begun, with all leases so far."""
-        self._start(self._recall(self._tasks.copy()))
+        self._start(self._recall())
 
-    async def _recall(self, answers: set[asyncio.Task[None]]) -> None:
-        if answers:
-            await asyncio.wait(answers)
-        self.channel.send(GiveBack())
+    async def _recall(self) -> None:
+        async with self._in_order:  # behind the answers to all calls so far
+            self.channel.send(GiveBack())
 
     def end(self, reason: str) -> None:
         """Tell the process that the crawl ends. One that never connected is not waited for."""
@@ -187,7 +187,9 @@ class Member:
                 self.load.update(cpu_s, time.monotonic())
                 self._count(changes)
                 work = [self._calls[type(call)](call) for call in calls]
-                self._start(self._answer(number, work))
+                # No call waits for a `Lost`, which is alone in its message.
+                in_order = nullcontext() if Lost in map(type, calls) else self._in_order
+                self._start(self._answer(number, work, in_order))
             case Steered(number, unanswered):
                 steered = self._steering.pop(number)
                 if not steered.done():
@@ -208,10 +210,19 @@ class Member:
         self._under_way.add({name: changes[name] for name in MOMENTARY & changes.keys()})
         self._server.counters.add(changes)
 
-    async def _answer(self, number: int, calls: list[Coroutine[Any, Any, Answer]]) -> None:
-        """Carry out the calls of one message, in their order; answer them in one message."""
-        answers = [await self._result(call) for call in calls]
-        self.channel.send(Answers(number, answers, self._status()))
+    async def _answer(
+        self,
+        number: int,
+        calls: list[Coroutine[Any, Any, Answer]],
+        in_order: AbstractAsyncContextManager[None],
+    ) -> None:
+        """Carry out the calls of one message, in their order; answer them in one message.
+
+        `in_order`: behind those of earlier messages, as the release of a page behind its links.
+        """
+        async with in_order:
+            answers = [await self._result(call) for call in calls]
+            self.channel.send(Answers(number, answers, self._status()))
 
     def _status(self) -> Status:
         """Values that the process reads without a call."""
@@ -265,6 +276,8 @@ class Member:
         return self._server.release(done, call.now)
 
     async def _content_seen(self, call: ContentSeen) -> FirstSeen:
+        if self.ended.is_set():  # the page is queued again, and was perhaps not archived
+            return FirstSeen(None)
         seen = await self._server.content_seen(call.content, call.original, call.text)
         return FirstSeen(*seen)
 

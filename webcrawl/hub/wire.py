@@ -107,7 +107,8 @@ class SteeringError(Exception):
     """A command that was not carried out: one line for the user."""
 
 
-BoundedText = Annotated[str, Meta(max_length=100_000)]  # an entry, an argument or an answer
+TEXT_MAX = 100_000  # characters
+BoundedText = Annotated[str, Meta(max_length=TEXT_MAX)]  # an entry, an argument or an answer
 
 
 class Orders(Struct, frozen=True, array_like=True):
@@ -120,7 +121,7 @@ class Orders(Struct, frozen=True, array_like=True):
     is_paused: bool = False
     allow: tuple[BoundedText, ...] = ()
     deny: tuple[BoundedText, ...] = ()
-    number: int = 0
+    number: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0  # as hubs report it
 
 
 # Messages from a process to the frontier

@@ -142,7 +142,10 @@ class Database:
         Rows deleted since then are left out, rows changed since then have their new value, and rows
         added since then are missing. A few µs for the first row, 1 µs for each further one.
         """
-        found = self._rows.iter()
+        try:
+            found = self._rows.iter()
+        except Exception as error:  # it is closed
+            raise self._broken(error) from None
         found.seek(after + b"\0" if after else prefix)
         while found.valid():
             key: bytes = found.key()

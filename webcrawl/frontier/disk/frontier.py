@@ -268,6 +268,8 @@ class LocalFrontier(Frontier):
         """
 
         def write() -> Mapping[int, int]:
+            if self._broken is not None:  # the inbox in memory has mail that is not committed
+                raise self._broken
             self._store.checkpoint(folder)
             return dict(self._state.inbox)
 

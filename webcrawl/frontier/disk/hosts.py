@@ -8,7 +8,7 @@ without a wait.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import islice
 from math import inf
 from typing import Any, Final
@@ -78,13 +78,15 @@ class HostRows:
         """Numbers of hosts, as of the last commit."""
         return StoredHosts(self._hosts, self.waiting.length, self.deferred.length)
 
-    def with_kept(self, after: bytes, limit: int) -> tuple[list[str], bytes | None]:
+    def with_kept(
+        self, reasons: Container[str], after: bytes, limit: int
+    ) -> tuple[list[str], bytes | None]:
         """Hosts with kept links at the last commit, among the next `limit` behind the key `after`.
 
         Returns their names, and the key for the next call; None at the end.
         """
         found = list(islice(self._db.rows(rows.HOST, after), limit))
-        names = [key[len(rows.HOST) :].decode() for key, row in found if _has_kept(row)]
+        names = [key[len(rows.HOST) :].decode() for key, row in found if _has_kept(row, reasons)]
         return names, found[-1][0] if len(found) == limit else None
 
     def every(self, at_hand: Mapping[str, Host]) -> list[Host]:
@@ -187,10 +189,10 @@ def host_row_set_back(row: bytes, now: float, of: Callable[[float], float]) -> b
     return rows.encode(changed)
 
 
-def _has_kept(row: bytes) -> bool:
-    """Whether `row` is of a host with kept links."""
+def _has_kept(row: bytes, reasons: Container[str]) -> bool:
+    """Whether `row` is of a host with links kept for one of `reasons`."""
     *_, deferred = rows.read_plain(row)
-    return bool(deferred[3])
+    return any(reason in reasons for reason in deferred[3] or ())
 
 
 def read_host(db: Database, name: str, row: bytes, utc_s: float, run: int) -> Host:
