@@ -42,6 +42,18 @@ def test_a_full_disk_under_standard_output_is_one_line(tmp_path: Path) -> None:
     assert done.stderr == "standard output: No space left on device\n"
 
 
+def test_a_closed_standard_output_is_no_error(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "scrapy", "warcrecover", str(tmp_path))
+    done = subprocess.run(
+        ("sh", "-c", 'exec "$@" >&-', "sh", *command),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_reader_of_standard_output_that_has_exited_is_no_error(tmp_path: Path) -> None:
     command = (sys.executable, "-u", "-m", "scrapy", "warcrecover", str(tmp_path))
     reader, writer = os.pipe()

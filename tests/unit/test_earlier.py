@@ -94,6 +94,7 @@ def test_a_url_cannot_add_a_line_to_a_record(tmp_path: Path) -> None:
     [
         *("garbage", "test,a)/ 20260301120041", 'test,a)/ 2026 {"url": "http://a.test/"}'),
         *(line(5)[:-40], line(5).replace("}", ""), "\0\0\0\0", "a 20260301120041 []"),
+        pytest.param('a 20260301120041 {"url": ' + "[" * 100_000, id="too deep"),
     ],
 )
 def test_a_broken_line_is_an_error_with_its_place(tmp_path: Path, broken: str) -> None:

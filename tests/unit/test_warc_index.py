@@ -157,6 +157,7 @@ def test_a_temporary_index_without_its_file_is_removed(left: Path) -> None:
         (b'"length": "', b'"length": "1', "the index has length"),
         (b'"url": ', b'"uri": ', "the index has url None, not 'http://a.test/page'"),
         (b"{", b"", "line 1 is not CDXJ"),
+        pytest.param(b"{", b'{"a":' * 100_000, "line 1 is not CDXJ", id="too deep"),
         (b"test,a)/page", b"test,b)/page", "the lines are not sorted"),
         (b"}\n", b"}", "line 1 is not CDXJ"),
     ],

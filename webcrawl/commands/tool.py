@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -70,10 +71,11 @@ class ToolCommand(_Base):
         if unknown := [each for each in args if each.startswith("-")]:  # Scrapy lets them pass
             raise UsageError(f"there is no option {unknown[0]}")
         try:
-            # Paths and texts of the web may have what the terminal's character set has not.
-            sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            with suppress(AttributeError):  # standard output is closed
+                # Paths and texts of the web may have what the terminal's character set has not.
+                sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
             self._command.run(args, opts)
-            sys.stdout.flush()
+            print(end="", flush=True)
         except KeyboardInterrupt:
             self._command.exitcode = INTERRUPTED
         except BrokenPipeError:  # the reader of standard output has exited, as `head` does

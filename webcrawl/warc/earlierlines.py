@@ -103,7 +103,7 @@ class Lines:
             raise self.broken("no CDXJ: a key, a time of 14 digits and a JSON object were expected")
         try:
             return time, _read_fields(data)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise self.broken(f"no CDXJ: {error}") from None
 
     def entry(self, line: bytes) -> Entry | None:

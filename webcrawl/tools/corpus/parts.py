@@ -119,7 +119,7 @@ def _offsets(index: Path | StoredFile) -> Iterator[int]:
         for line in lines:
             try:
                 yield int(json.loads(line[line.index(b"{") :])["offset"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue
 
 

@@ -41,7 +41,7 @@ class IndexCheck:
             try:
                 fields = _fields(line)
                 offset = str(fields["offset"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 self._found.append(f"line {number} is not CDXJ")
                 continue
             if offset in self._lines:
