@@ -73,6 +73,20 @@ class TestSmallDiskFrontier(FrontierContract):
         self._made.append(made)
         return made
 
+    async def test_a_host_that_loses_its_place_takes_no_memory(self) -> None:
+        """It needs a robots.txt, which it asks for when it has a place again."""
+        driver = self.driver()
+        await driver.put("http://a/1/2", "http://b/1/2")
+        leases = await driver.leases()
+        await driver.put("http://c/", "http://d/")
+        for lease in leases:
+            await driver.give_back(lease, answer(lease, driver.now))
+        bench = driver.frontier._state._bench  # type: ignore[attr-defined]
+        assert not {"a", "b"} & bench.hosts.keys()
+        assert driver.frontier.counters.robots_attempted == 0
+        assert len(await driver.run()) == 4
+        assert driver.frontier.counters.robots_attempted == 4
+
     async def test_a_waiting_host_with_a_better_url_gets_the_next_place(self) -> None:
         driver = self.driver(obey_robots=False)
         await driver.put("http://a/1/2", "http://b/1/2", "http://c/1/2", "http://d/")

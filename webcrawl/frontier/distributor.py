@@ -166,6 +166,7 @@ class Distributor:
             self.bench.defer(host, due_at)
             self.has_newly_waiting = True
             return
+        had_task = host.robots_tasks is not None
         step = self.next_step(host, now)
         if step is None:
             self.bench.idle(host)
@@ -176,6 +177,9 @@ class Distributor:
         if not host.state.is_active and (
             is_full or (self._hosts.waiting.length and self._hosts.best_waiting() < (rank, number))
         ):
+            if host.robots_tasks and not had_task:  # with it, the host would stay in memory
+                host.robots_tasks = None
+                self._state.counters.robots_attempted -= 1
             self.bench.wait(host, rank)
             self.has_newly_waiting = True
             return
