@@ -50,14 +50,14 @@ def feeds(*paths: Path) -> str:
     return json.dumps({str(path): {"format": FORMATS[path.suffix]} for path in paths})
 
 
-def urls_in(path: Path) -> Counter[str]:
+def urls_in(path: Path, ends: tuple[str, ...] = ("\n",)) -> Counter[str]:
     """How often each URL is in a feed with an answer that no later one supersedes. The feed must be
     whole: empty if its process had no page.
     """
     text = path.read_text()
     if not text:
         return Counter()
-    assert text.endswith("\n")
+    assert text.endswith(ends)
     if path.suffix == ".csv":
         rows = list(csv.reader(text.splitlines(keepends=True)))
         assert len({len(row) for row in rows}) == 1
@@ -125,7 +125,8 @@ def test_a_feed_on_a_full_disk_ends_the_crawl_and_the_next_run_goes_on(
     assert result.report["finish_reason"] == "feed_error"
     assert result.report["problem"] == problem
     pages = result.report["counts"]["crawled"]
-    assert len(urls_in(feed)) - 1 >= pages > 100  # the last record was cut off
+    # The last record was cut off, or lacks its line break alone, which the next run adds.
+    assert len(urls_in(feed, ("\n", "}"))) - 1 >= pages > 100
     target = {"CLOSESPIDER_PAGECOUNT": pages + 100}
     after = crawl(tmp_path, web=web, **QUICK, **files, **target)
     assert_clean(after)
