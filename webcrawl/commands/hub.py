@@ -76,7 +76,7 @@ class Command(ScrapyCommand):
             print(error, file=sys.stderr)
             self.exitcode = 1
         except OSError as error:
-            print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+            print(f"{error.filename or jobdir}: {error.strerror}", file=sys.stderr)
             self.exitcode = 1
 
     def _restore(self, jobdir: Path, opts: argparse.Namespace) -> str:
